@@ -9,12 +9,15 @@
 //! | [`base`] | errors with MongoDB's codes |
 //! | [`bson`] | BSON read in place, built, ordered, hashed, and as extended JSON |
 //! | [`keys`] | keys whose order in bytes is the order of values; the keys that an index has of a document |
+//! | [`path`] | dotted paths and their traversals |
+//! | [`pattern`] | regular expressions |
+//! | [`expr`] | expressions |
+//! | [`query`] | filters |
+//! | [`catalog`] | which collections and indexes there are, in which tables of the engine |
+//! | [`collection`] | documents: insert, find by `_id`, replace, delete; index maintenance, builds, validation |
+//! | [`database`] | [`Database`], where a program begins |
 
-pub mod base;
-pub mod bson;
-pub mod keys;
-
-pub use base::{Error, ErrorCode, Result};
+// Before the modules, which use it.
 
 /// A [`DocumentBuf`](bson::DocumentBuf) of names and values: `doc! {"a": 1, "b": &doc! {"c": "x"}}`.
 #[macro_export]
@@ -26,3 +29,18 @@ macro_rules! doc {
         builder.finish()
     }};
 }
+
+pub mod base;
+pub mod bson;
+pub mod catalog;
+pub mod collection;
+pub mod database;
+pub mod expr;
+pub mod keys;
+pub mod path;
+pub mod pattern;
+pub mod query;
+
+pub use base::{Error, ErrorCode, Result};
+pub use collection::{Collection, DocumentTransaction};
+pub use database::Database;

@@ -15,7 +15,8 @@ const LAYERS: [&str; 10] = ["base", "env", "log", "block", "store", "cache", "tr
 const DB_LAYERS: [&str; 7] = ["state", "throttle", "commit", "jobs", "maintenance", "open", "api"];
 
 /// The layers of the document database, bottom first.
-const DOCUMENT_LAYERS: [&str; 3] = ["base", "bson", "keys"];
+const DOCUMENT_LAYERS: [&str; 10] =
+    ["base", "bson", "keys", "path", "pattern", "expr", "query", "catalog", "collection", "database"];
 
 /// Where `unsafe` may be written, as prefixes of paths from the root of the repository.
 const UNSAFE: [&str; 8] = [

@@ -103,7 +103,7 @@ impl Progress {
 /// What was wrong after the first crash at which something was wrong, and how to replay it.
 pub fn run(seed: u64, mut takes: impl FnMut(u64) -> bool + Send + 'static) -> Result<Tally, String> {
     let (sim, mut work) = (SimEnv::new(seed), Rng::new(!seed));
-    // Half of them leave memtables frozen, and runs uncompacted, while commits go on.
+    // Half of them leave memtables sealed, and runs uncompacted, while commits go on.
     sim.set_lazy_workers(seed.is_multiple_of(2));
     let config = config_of(seed);
     let progress = Arc::new(Mutex::new(Progress::new()));

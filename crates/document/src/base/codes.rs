@@ -41,6 +41,7 @@ codes! {
     INTERNAL_ERROR = 1 "InternalError";
     BAD_VALUE = 2 "BadValue";
     GRAPH_CONTAINS_CYCLE = 5 "GraphContainsCycle";
+    UNKNOWN_ERROR = 8 "UnknownError";
     FAILED_TO_PARSE = 9 "FailedToParse";
     UNAUTHORIZED = 13 "Unauthorized";
     TYPE_MISMATCH = 14 "TypeMismatch";
@@ -75,6 +76,7 @@ codes! {
     INVALID_NAMESPACE = 73 "InvalidNamespace";
     INDEX_OPTIONS_CONFLICT = 85 "IndexOptionsConflict";
     INDEX_KEY_SPECS_CONFLICT = 86 "IndexKeySpecsConflict";
+    SHUTDOWN_IN_PROGRESS = 91 "ShutdownInProgress";
     OPERATION_FAILED = 96 "OperationFailed";
     NOT_YET_INITIALIZED = 94 "NotYetInitialized";
     DOCUMENT_VALIDATION_FAILURE = 121 "DocumentValidationFailure";
@@ -97,6 +99,9 @@ codes! {
     SNAPSHOT_UNAVAILABLE = 246 "SnapshotUnavailable";
     CHANGE_STREAM_HISTORY_LOST = 286 "ChangeStreamHistoryLost";
     API_STRICT_ERROR = 323 "APIStrictError";
+    DATA_CORRUPTION_DETECTED = 374 "DataCorruptionDetected";
+    OUT_OF_DISK_SPACE = 14031 "OutOfDiskSpace";
+    DATABASE_DIFFER_CASE = 13297 "DatabaseDifferCase";
     BSON_OBJECT_TOO_LARGE = 10334 "BSONObjectTooLarge";
     DUPLICATE_KEY = 11000 "DuplicateKey";
     CONVERSION_FAILURE = 241 "ConversionFailure";

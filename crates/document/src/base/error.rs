@@ -1,6 +1,9 @@
 //! The error of this crate: a code of MongoDB, a message, and the parts that a reply may carry with them.
 
 use std::fmt;
+use std::sync::Arc;
+
+use spinney::ErrorKind;
 
 use super::codes::ErrorCode;
 
@@ -18,6 +21,7 @@ struct Inner {
     code: ErrorCode,
     message: String,
     details: Details,
+    source: Option<Arc<spinney::Error>>,
 }
 
 /// The optional parts of an error, each the bytes of a BSON document.
@@ -36,7 +40,7 @@ impl Error {
     /// An error with a code and a message that names the caller's field or value.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { inner: Box::new(Inner { code, message: message.into(), details: Details::default() }) }
+        Self { inner: Box::new(Inner { code, message: message.into(), details: Details::default(), source: None }) }
     }
 
     /// `BadValue` (2) with a message.
@@ -73,6 +77,12 @@ impl Error {
         self.inner.code
     }
 
+    /// Whether a transaction failed because another one committed a change first, so that it should be tried again.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.inner.code == ErrorCode::WRITE_CONFLICT
+    }
+
     /// MongoDB's name of the code, such as `DuplicateKey`; `Location31253` for a code without a name.
     #[must_use]
     pub fn code_name(&self) -> String {
@@ -98,7 +108,29 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.inner.source.as_deref().map(|error| error as _)
+    }
+}
+
+impl From<spinney::Error> for Error {
+    /// An error of the engine, with the code of MongoDB that says the same.
+    fn from(error: spinney::Error) -> Self {
+        let code = match error.kind() {
+            ErrorKind::Conflict | ErrorKind::Deadlock => ErrorCode::WRITE_CONFLICT,
+            ErrorKind::Timeout => ErrorCode::LOCK_TIMEOUT,
+            ErrorKind::Full => ErrorCode::OUT_OF_DISK_SPACE,
+            ErrorKind::Corruption => ErrorCode::DATA_CORRUPTION_DETECTED,
+            ErrorKind::Closed => ErrorCode::SHUTDOWN_IN_PROGRESS,
+            ErrorKind::Unsupported => ErrorCode::NOT_IMPLEMENTED,
+            _ => ErrorCode::INTERNAL_ERROR,
+        };
+        let mut converted = Self::new(code, error.to_string());
+        converted.inner.source = Some(Arc::new(error));
+        converted
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,11 @@
-//! What every module of the crate uses: errors with their codes, and conversions of numbers that lose nothing.
+//! What every module of the crate uses: errors with their codes, and conversions of numbers that lose nothing, time
+//! and randomness.
 
 pub mod codes;
 pub mod error;
 pub mod num;
+pub mod system;
 
 pub use codes::ErrorCode;
 pub use error::{Error, Result};
+pub use system::{Environment, System};

@@ -46,6 +46,11 @@ impl KeySet {
         })
     }
 
+    /// Becomes the set of a document that the index does not take.
+    pub fn reset(&mut self) {
+        self.clear(0);
+    }
+
     /// The number of keys.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Keys: values as bytes whose order is the order of values, and the keys that an index has of a document.
 //!
 //! [`encode`] and [`decode`] are the encoding, [`types`] what the order leaves out (the types of numbers). A
-//! [`KeyPattern`] says which fields an index has; [`extract`] finds their keys in a document, several where the
+//! [`KeyPattern`] says which fields an index has; [`extract()`] finds their keys in a document, several where the
 //! document has arrays.
 
 pub mod decode;

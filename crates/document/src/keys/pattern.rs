@@ -167,6 +167,10 @@ fn parse_kind(pattern: Document<'_>, name: &str, value: &Value<'_>) -> Result<Fi
         Value::String(kind) if ["text", "2dsphere", "2d"].iter().any(|known| kind == known) => {
             Err(refuse(&format!("index key pattern {}: {kind} indexes are not supported", json())))
         }
+        Value::String(kind) if *kind == "wildcard" => {
+            let what = "the index type 'wildcard' is written as a field '$**'";
+            Err(Error::new(ErrorCode::new(7_246_202), what))
+        }
         Value::String(kind) => Err(refuse(&format!("Unknown index plugin '{kind}'. Index key pattern: {}", json()))),
         other => Err(refuse(&format!(
             "Values in v:2 index key pattern cannot be of type {}. Only numbers > 0, numbers < 0, and strings are allowed.",

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::cast_precision_loss, reason = "a test that cannot go on has failed")]
 
+mod collections;
 mod corpus;
+mod crash;
 mod index_keys;
 mod keys;
 mod values;

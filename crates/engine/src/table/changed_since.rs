@@ -58,7 +58,7 @@ pub fn range_changed(version: &Version, range: &Limits, snapshot: SeqNum) -> Res
         return Ok(true);
     }
     let mut looks = LOOKED_AT_MAX;
-    for mem in version.memtables().filter(|mem| mem.frozen_at().is_none_or(|at| at.next_seqnum > snapshot)) {
+    for mem in version.memtables().filter(|mem| mem.sealed_at().is_none_or(|at| at.next_seqnum > snapshot)) {
         if changed_in(&mut *mem.entries.cursor(), range, snapshot, &mut looks)? {
             return Ok(true);
         }

@@ -65,7 +65,7 @@ pub fn estimate(version: &Version, range: &Limits, snapshot: SeqNum) -> Result<E
         Ok(())
     };
     for mem in version.memtables() {
-        let newest = mem.frozen_at().map_or(SeqNum::MAX, |at| SeqNum(at.next_seqnum.0.saturating_sub(1)));
+        let newest = mem.sealed_at().map_or(SeqNum::MAX, |at| SeqNum(at.next_seqnum.0.saturating_sub(1)));
         add(newest, &|range| {
             let entries = mem.entries.entries_between(&range.low, range.high.as_deref()) as f64;
             let each = mem.entries.bytes() as f64 / (mem.entries.entries() as f64).max(1.0);

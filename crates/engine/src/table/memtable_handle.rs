@@ -1,4 +1,4 @@
-//! A memtable with its position in the log, the commit point at which it was frozen, and its count of memory.
+//! A memtable with its position in the log, the commit point at which it was sealed, and its count of memory.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -19,12 +19,12 @@ pub struct MemtableHandle {
     pub entries: Memtable,
     /// Every change in it is in the log at or after this position; `u64::MAX` while there is none. Of an unlogged
     /// table: where the log ended when the first change came, which only tells that there is one. Set under the commit
-    /// latch.
+    /// latch, and by the threads of recovery.
     first_lsn: AtomicU64,
     /// Every change in it comes before. Set under the commit latch when the memtable stops being active.
-    frozen_at: OnceLock<CommitPoint>,
+    sealed_at: OnceLock<CommitPoint>,
     /// Commits that have their place in the log but are still inserting. Commits enter under the commit latch and leave
-    /// with `Release`; a flush that has frozen the memtable under the same latch waits for zero with `Acquire`, and
+    /// with `Release`; a flush that has sealed the memtable under the same latch waits for zero with `Acquire`, and
     /// then sees all.
     inserting: AtomicU32,
     /// Bytes of the range tombstones that came with the entries. Only grows.
@@ -50,7 +50,7 @@ pub(crate) enum Stage {
     /// It takes writes.
     Active,
     /// It waits for its flush.
-    Frozen,
+    Sealed,
     /// It is on disk or was dropped; a reader that still reads it keeps it in memory for a moment.
     Gone,
 }
@@ -62,7 +62,7 @@ impl MemtableHandle {
         Arc::new(Self {
             entries: Memtable::new(),
             first_lsn: AtomicU64::new(u64::MAX),
-            frozen_at: OnceLock::new(),
+            sealed_at: OnceLock::new(),
             inserting: AtomicU32::new(0),
             erased_bytes: AtomicU64::new(0),
             accounted: AtomicU64::new(0),
@@ -70,17 +70,17 @@ impl MemtableHandle {
         })
     }
 
-    /// A memtable of a batch that has its place from the one moment to the other, and is frozen.
+    /// A memtable of a batch that has its place from the one moment to the other, and is sealed.
     #[must_use]
     pub(crate) fn of_batch(entries: Memtable, place: &Range<CommitPoint>) -> Arc<Self> {
         Arc::new(Self {
             entries,
             first_lsn: AtomicU64::new(place.start.lsn.0),
-            frozen_at: OnceLock::from(place.end),
+            sealed_at: OnceLock::from(place.end),
             inserting: AtomicU32::new(0),
             erased_bytes: AtomicU64::new(0),
             accounted: AtomicU64::new(0),
-            stage: Mutex::new(Stage::Frozen),
+            stage: Mutex::new(Stage::Sealed),
         })
     }
 
@@ -91,7 +91,7 @@ impl MemtableHandle {
     }
 
     /// Inserts an entry whose log record is at `lsn`. Only recovery does so, in several threads, and waits for all
-    /// before it freezes.
+    /// before it seals.
     pub(crate) fn replay(&self, lsn: Lsn, entry: &Entry<'_>) {
         self.note(lsn);
         self.entries.insert(entry);
@@ -117,14 +117,14 @@ impl MemtableHandle {
     }
 
     /// No commit enters any more. Called under the commit latch, which holds the moment still.
-    pub(crate) fn freeze(&self, now: CommitPoint) {
-        self.frozen_at.set(now).expect("a memtable is frozen once");
+    pub(crate) fn seal(&self, now: CommitPoint) {
+        self.sealed_at.set(now).expect("a memtable is sealed once");
         self.entries.release_memory();
     }
 
     /// When the memtable stopped being active.
-    pub(crate) fn frozen_at(&self) -> Option<CommitPoint> {
-        self.frozen_at.get().copied()
+    pub(crate) fn sealed_at(&self) -> Option<CommitPoint> {
+        self.sealed_at.get().copied()
     }
 
     /// Whether it holds no change and is not about to.
@@ -132,7 +132,8 @@ impl MemtableHandle {
         self.first_lsn().is_none()
     }
 
-    /// Where the first change of a logged table is in the log, if it holds or is about to hold any.
+    /// Where the first change is in the log (of an unlogged table: where the log ended then), if it holds or is about
+    /// to hold any.
     pub(crate) fn first_lsn(&self) -> Option<Lsn> {
         let lsn = self.first_lsn.load(Ordering::Relaxed);
         (lsn != u64::MAX).then_some(Lsn(lsn))
@@ -143,7 +144,8 @@ impl MemtableHandle {
         self.inserting.fetch_sub(1, Ordering::Release);
     }
 
-    /// Waits until every commit that entered has left. Only for memtables that are not active any more.
+    /// Waits until every commit that entered has left. The memtable is sealed, or the caller holds the commit latch:
+    /// no other enters.
     pub(crate) fn wait_for_inserts(&self) {
         while self.inserting.load(Ordering::Acquire) != 0 {
             thread::yield_now();

@@ -120,11 +120,11 @@ impl Version {
     /// could keep a range tombstone less than what is on disk of the entries after it.
     #[must_use]
     pub(crate) fn range_tombstones_to_join(&self) -> Option<[Arc<RangeTombstones>; 2]> {
-        let frozen_between = |older: &RangeTombstones, newer: &RangeTombstones| {
-            let frozen = self.immutables.iter().filter_map(|mem| mem.frozen_at());
-            frozen.into_iter().any(|at| older.newest() < at.next_seqnum && at.next_seqnum <= newer.newest())
+        let sealed_between = |older: &RangeTombstones, newer: &RangeTombstones| {
+            let sealed = self.immutables.iter().filter_map(|mem| mem.sealed_at());
+            sealed.into_iter().any(|at| older.newest() < at.next_seqnum && at.next_seqnum <= newer.newest())
         };
-        self.range_tombstones.pair_to_join(|older, newer| !frozen_between(older, newer))
+        self.range_tombstones.pair_to_join(|older, newer| !sealed_between(older, newer))
     }
 
     /// The version with other sets of the same range tombstones.

@@ -227,7 +227,7 @@ impl Batch {
         self.refused = None;
     }
 
-    /// Commits a copy of the batch.
+    /// Commits the changes, which stay; what is large is copied.
     pub(crate) fn commit(&self, db: &DatabaseHandle, durability: Durability) -> Result<()> {
         self.check(db)?;
         db.core().commits.commit(Cow::Borrowed(&self.changes), &self.tables, durability, None)

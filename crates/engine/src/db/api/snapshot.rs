@@ -280,7 +280,7 @@ impl Snapshot {
     fn pay(&self, state: &TableState, key: &[u8], keys: u64, costs: &Costs) {
         state.reads.got(keys, costs);
         if state.charges.pay(extra_ns(keys, costs), key) {
-            self.db.core().state.wakers.compact();
+            self.db.core().state.wakers.wake_compaction();
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) type Reader<'a> = (&'a Arc<TableState>, Guard<Arc<Version>>);
 #[derive(Clone)]
 pub struct Table(Arc<Handle>);
 
-/// One for all clones of a handle: each batch has such.
+/// One for all clones of a handle.
 struct Handle {
     db: DatabaseHandle,
     state: Arc<TableState>,

@@ -111,7 +111,8 @@ impl CommitOrder {
             self.changes.skip(last);
         }
         if open.all == 0 {
-            // A transaction that begins now sees this commit, or is told of it by what was skipped.
+            // A transaction that begins now sees this commit, or looks it up: of what was skipped the filter says
+            // nothing.
             self.recent.skip(last);
             return;
         }

@@ -4,15 +4,16 @@
 //! admit     enough memory and disk space, flushes and compactions keep up
 //! sort      what is large, to be a memtable by itself; and the ranges that are deleted
 //! prepare   compress the changes, if the options say so; have space in the log's segments for them
-//! sequence  under the commit latch: conflicts, seqnums, the append to the log's buffer; range tombstones and memtables
-//!           of large batches enter the versions of their tables
+//! sequence  under the commit latch: conflicts of transactions, seqnums, the append to the log's buffer; range
+//!           tombstones and memtables of large batches enter the versions of their tables
 //! insert    the other changes into the active memtables, in parallel with other commits
 //! sync      make the log as durable as the commit asks (one sync serves all commits that wait)
-//! publish   in seqnum order; before that no reader sees any of it
+//! publish   in seqnum order, after all commits before it; before that no reader sees any of it
+//! account   count what the memtables grew by, seal full ones, wake the workers
 //! ```
 //!
-//! Changes of unlogged tables go the same way without the log; a commit of nothing else syncs nothing. What happens in
-//! parallel with commits, the sealing of memtables and the upkeep of the log, is in `upkeep.rs`.
+//! Changes of unlogged tables go the same way without the log; a commit of nothing else syncs nothing. How memtables
+//! are sealed, by commits and by jobs, and the upkeep of the log are in `upkeep.rs`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -43,7 +44,7 @@ use super::finder::Finder;
 use super::order::{CommitOrder, OpenCounts};
 use super::range_tombstones::{NewTombstones, merge_sets};
 use super::retention::{IntervalSync, LogRetention};
-use super::validation::{Seen, lock_unchanged};
+use super::validation::{Seen, lock_and_check};
 use super::write_set::WriteSet;
 
 /// Most commits are of no more tables; those that are allocate.
@@ -119,6 +120,7 @@ impl CommitPipeline {
         if changes.count() == 0 {
             return Ok(());
         }
+        // Kept to the end: what waited for memory has its share until the memtables hold it.
         let _admission = self.throttle.admit(&changes)?;
         let large_bytes = large_bytes(&self.throttle.budget, &self.state.options);
         if u64_of(changes.bytes()) < large_bytes {
@@ -143,9 +145,9 @@ impl CommitPipeline {
         self.publish(ticket.seqnums)?;
         self.state.counters.commits.fetch_add(1, Ordering::Relaxed);
         let logged = writes.changes.logged_count() > 0;
-        let begins_interval = logged && durability == Durability::Interval && self.interval.begins();
+        let begins_interval = logged && durability == Durability::Interval && self.interval.begin();
         if begins_interval || self.log.wants_spare() {
-            self.state.wakers.sync();
+            self.state.wakers.wake_sync();
         }
         if writes.changes.has_range_deletes() {
             writes.tables.iter().for_each(|table| merge_sets(table, &self.state.snapshots));
@@ -155,7 +157,7 @@ impl CommitPipeline {
         drop(ticket);
         if self.throttle.must_flush_for_space(writes.changes) {
             self.seal_all();
-            self.state.wakers.flush();
+            self.state.wakers.wake_flush();
         }
         Ok(())
     }
@@ -169,10 +171,10 @@ impl CommitPipeline {
         seen: Option<Seen<'_>>,
     ) -> Result<Ticket> {
         let WriteSet { changes, tables, .. } = writes;
-        let mut guard = lock_unchanged((&self.order, &self.state), (changes, tables), seen)?;
+        let mut guard = lock_and_check((&self.order, &self.state), (changes, tables), seen)?;
         let order = &mut *guard;
-        // A close takes the latch after it said so: commits that were ordered before are flushed, and none is ordered
-        // later.
+        // A close says so first, and takes the latch then: commits that were ordered before are flushed, and none is
+        // ordered later.
         self.state.health.check_open()?;
         tables.iter().try_for_each(|table| table.check())?;
         let first = order.next_seqnum;
@@ -197,8 +199,9 @@ impl CommitPipeline {
     fn enter_versions(&self, writes: WriteSet<'_>, place: Range<CommitPoint>) -> Ticket {
         let WriteSet { tables, sorted, tombstones, .. } = writes;
         let first = place.start.next_seqnum;
-        tables.iter().zip(tombstones).for_each(|(table, tombstones)| tombstones.show(table, first));
-        // A batch memtable lies over the active one, which is sealed for it; so before that is looked up.
+        tables.iter().zip(tombstones).for_each(|(table, tombstones)| tombstones.add_to(table, first));
+        // A batch memtable lies over the active one, which is sealed for it: so this comes before the active memtables
+        // are looked up.
         for (table, batch) in tables.iter().zip(sorted) {
             if let Some(batch) = batch {
                 let mem = MemtableHandle::of_batch(Memtable::of_batch(batch.clone(), first), &place);
@@ -211,8 +214,11 @@ impl CommitPipeline {
         let versions = tables.iter().enumerate().map(inserted).collect();
         let seqnums = Seqnums { first, last: SeqNum(place.end.next_seqnum.0 - 1) };
         let ticket = Ticket { seqnums, end: place.end.lsn, versions };
-        let active = ticket.versions.iter().zip(tombstones);
-        active.for_each(|(version, new)| version.iter().for_each(|version| version.active.erased(new.bytes)));
+        for (version, tombstones) in ticket.versions.iter().zip(tombstones) {
+            if let Some(version) = version {
+                version.active.erased(tombstones.bytes);
+            }
+        }
         ticket.mems().for_each(|mem| mem.enter(place.start.lsn));
         ticket
     }
@@ -234,7 +240,8 @@ impl CommitPipeline {
         if error.kind() == ErrorKind::Full || error.is_unchanged() { error } else { self.state.poison(error) }
     }
 
-    /// Makes the log as durable as the commit asks.
+    /// Makes the log as durable as the commit asks. A commit that waits for a sync is told to the publisher before: the
+    /// thread that syncs for several commits publishes them all.
     fn make_durable(&self, changes: &Changes, ticket: &Ticket, durability: Durability) -> Result<()> {
         let durable = match durability {
             _ if changes.logged_count() == 0 => Ok(()),
@@ -260,10 +267,11 @@ impl CommitPipeline {
         changed_since::key_changed(&version, key, read_seqnum)
     }
 
-    /// Shows readers what has these seqnums, when all before is shown.
+    /// Waits until all commits before are published, then shows readers what has these seqnums.
     pub(crate) fn publish(&self, seqnums: Seqnums) -> Result<()> {
         match self.state.publisher.complete(seqnums, self.log.durable(), &self.state.snapshots) {
             true => Ok(()),
+            // The database was poisoned or closed meanwhile, and says so.
             false => self.state.health.check_writable(),
         }
     }
@@ -271,16 +279,16 @@ impl CommitPipeline {
     /// Counts the growth of memtables, for which the cache makes room, and sends full ones to disk; also when some were
     /// `sealed` by the commit.
     fn account(&self, ticket: &Ticket, sealed: bool) {
-        let (mut full, mut wants_memory) = (sealed || self.is_seal_due(ticket.end), self.log.wants_window());
+        let (mut full, mut wants_memory) = (sealed || self.is_seal_due(ticket.end), self.log.take_window_wish());
         for mem in ticket.mems().filter(|mem| mem.has_grown()) {
             full |= self.throttle.budget.count(mem);
             wants_memory |= mem.entries.wants_memory();
         }
         if wants_memory {
-            self.state.wakers.memory();
+            self.state.wakers.wake_memory();
         }
         let limit = self.state.options.memtable_bytes;
-        full |= limit != 0 && ticket.mems().any(|mem| mem.accounted_bytes() >= limit && mem.frozen_at().is_none());
+        full |= limit != 0 && ticket.mems().any(|mem| mem.accounted_bytes() >= limit && mem.sealed_at().is_none());
         self.throttle.press_cache();
         if full {
             self.seal_full();

@@ -48,9 +48,9 @@ impl NewTombstones {
         Self { set: Cell::new(RangeTombstones::newest_of(ranges.into_iter())), bytes }
     }
 
-    /// Adds them to what readers see of the table; the commit's first change has seqnum `first`. The caller holds the
-    /// commit latch.
-    pub(super) fn show(&self, table: &TableState, first: SeqNum) {
+    /// Adds them to the table's version; the commit's first change has seqnum `first`. The caller holds the commit
+    /// latch.
+    pub(super) fn add_to(&self, table: &TableState, first: SeqNum) {
         table.add_range_tombstones(self.set.take().later(first.0));
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct IntervalSync {
 
 impl IntervalSync {
     /// A commit waits for a sync within the interval; whether it is the first that does.
-    pub(super) fn begins(&self) -> bool {
+    pub(super) fn begin(&self) -> bool {
         !self.pending.swap(true, Ordering::AcqRel)
     }
 }

@@ -59,10 +59,10 @@ impl CommitPipeline {
         (order.next_seqnum, tables)
     }
 
-    /// Seals a table's active memtable at a moment, unless it is empty, with a newer one that is sealed already. The
-    /// caller holds the commit latch.
+    /// Seals a table's active memtable at a moment, unless it is empty; over it goes `newer`, which is sealed already.
+    /// The caller holds the commit latch.
     pub(super) fn seal_at(&self, table: &TableState, at: CommitPoint, newer: Option<&Arc<MemtableHandle>>) {
-        seal_memtable(table, at, newer).iter().for_each(|mem| self.throttle.budget.froze(mem));
+        seal_memtable(table, at, newer).iter().for_each(|mem| self.throttle.budget.sealed(mem));
     }
 
     /// Takes away all that a dropped or closed table holds, when no commit is about to change it; what it was, and the
@@ -98,8 +98,8 @@ impl CommitPipeline {
         }
         self.seal_for_log(&mut order, &tables);
         drop(order);
-        self.state.wakers.flush();
-        self.state.wakers.sync();
+        self.state.wakers.wake_flush();
+        self.state.wakers.wake_sync();
     }
 
     /// Seals the memtables whose changes lie in the older half of a log that is too long.
@@ -210,8 +210,8 @@ pub(crate) fn log_needed_by<'a>(
     tables.filter(|table| table.options.logged).filter_map(oldest).fold(tail, Lsn::min)
 }
 
-/// Seals a table's active memtable at a moment, unless it is empty, with a newer one that is sealed already; the one
-/// that was active. No commit is being ordered.
+/// Seals a table's active memtable at a moment, unless it is empty; over it goes `newer`, which is sealed already.
+/// Returns what was sealed. No commit is being ordered.
 pub(crate) fn seal_memtable(
     table: &TableState,
     at: CommitPoint,
@@ -222,7 +222,7 @@ pub(crate) fn seal_memtable(
         true => (None, active),
         false => (Some(active), MemtableHandle::new()),
     };
-    sealed.iter().for_each(|mem| mem.freeze(at));
+    sealed.iter().for_each(|mem| mem.seal(at));
     table.version.rcu(|version| {
         let immutables = newer.into_iter().chain(&sealed).chain(&version.immutables).cloned().collect();
         Version { active: Arc::clone(&fresh), immutables, ..Version::clone(version) }

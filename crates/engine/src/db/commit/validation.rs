@@ -34,15 +34,16 @@ pub(crate) struct CheckedReads<'a> {
     pub(crate) tables: &'a [Arc<TableState>],
 }
 
-/// Takes the commit latch, and refuses a transaction if anything that it depends on has changed.
-pub(super) fn lock_unchanged<'p>(
+/// Takes the commit latch. Refuses a transaction if anything that it depends on has changed; what is committed without
+/// one (`None`) depends on nothing.
+pub(super) fn lock_and_check<'p>(
     (order, state): (&'p Mutex<CommitOrder>, &State),
     (changes, tables): (&Changes, &[Arc<TableState>]),
     seen: Option<Seen<'_>>,
 ) -> Result<MutexGuard<'p, CommitOrder>> {
     let Some(Seen { seqnum, reads }) = seen else { return Ok(order.lock()) };
     let locked = || match reads {
-        Some(reads) => lock_unread((order, state), reads, seqnum),
+        Some(reads) => lock_if_unchanged((order, state), reads, seqnum),
         None => Ok(order.lock()),
     };
     let checked = locked().and_then(|order| order.check_conflicts(changes, tables, seqnum).map(|()| order));
@@ -55,7 +56,7 @@ pub(super) fn lock_unchanged<'p>(
 }
 
 /// Takes the commit latch, and refuses if anything that was read has changed after `since`.
-fn lock_unread<'p>(
+fn lock_if_unchanged<'p>(
     (order, state): (&'p Mutex<CommitOrder>, &State),
     reads: CheckedReads<'_>,
     since: SeqNum,

@@ -288,7 +288,7 @@ impl Compactor {
         });
         drop(compacting);
         // The level below may be over its target now.
-        self.state.wakers.compact();
+        self.state.wakers.wake_compaction();
         done
     }
 
@@ -300,7 +300,7 @@ impl Compactor {
             drop(table.compaction.latch.lock());
         }
         self.throttle.trees_changed();
-        self.state.wakers.compact();
+        self.state.wakers.wake_compaction();
     }
 
     /// Flushes, then merges all trees of the table into one, and empties value files that are not full of live values.

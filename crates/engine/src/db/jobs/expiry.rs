@@ -50,7 +50,7 @@ impl Expirer {
             let spacing = expiry.spacing();
             soonest = Some(soonest.map_or(spacing, |soonest: Duration| soonest.min(spacing)));
             if self.expire(table, expiry)? {
-                self.state.wakers.compact();
+                self.state.wakers.wake_compaction();
             }
         }
         Ok(soonest.map_or(Next::Wait, Next::WaitAtMost))

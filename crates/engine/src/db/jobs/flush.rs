@@ -64,13 +64,13 @@ impl<'a> Flush<'a> {
     /// The flush of the memtables that were sealed before a change with seqnum `up_to`; `None` when there are none.
     pub(crate) fn plan(context: JobContext<'a>, table: &'a TableState, up_to: SeqNum) -> Option<Self> {
         let mut mems = table.version.load().immutables.clone();
-        mems.retain(|mem| mem.frozen_at().is_some_and(|at| at.next_seqnum <= up_to));
+        mems.retain(|mem| mem.sealed_at().is_some_and(|at| at.next_seqnum <= up_to));
         if mems.is_empty() || table.check().is_err() {
             return None;
         }
         table.compaction.was_flushed.store(true, Ordering::Relaxed);
         mems.iter().for_each(|mem| mem.wait_for_inserts());
-        let replay_from = match mems.first().and_then(|newest| newest.frozen_at()) {
+        let replay_from = match mems.first().and_then(|newest| newest.sealed_at()) {
             Some(at) => at.lsn,
             None => context.state.manifest.lock().replay_from(table.id),
         };

@@ -44,8 +44,8 @@ impl Flusher {
         self.state.health.check_writable()?;
         table.check()?;
         let flushed = self.flush_now(table);
-        self.state.wakers.flush();
-        self.state.wakers.compact();
+        self.state.wakers.wake_flush();
+        self.state.wakers.wake_compaction();
         flushed
     }
 
@@ -67,7 +67,7 @@ impl Flusher {
     /// The gate was released after [`Self::flush_gated`]: what was flushed may be due for a compaction.
     pub(crate) fn after_gated(&self) {
         self.throttle.trees_changed();
-        self.state.wakers.compact();
+        self.state.wakers.wake_compaction();
     }
 
     /// As [`Self::flush`], of the memtables that were sealed before a change with seqnum `up_to`.
@@ -90,7 +90,7 @@ impl Flusher {
         drop(gate);
         self.after_gated();
         // What lacked space is tried again.
-        self.state.wakers.flush();
+        self.state.wakers.wake_flush();
         flushed
     }
 
@@ -150,7 +150,7 @@ impl Flusher {
             self.throttle.trees_changed();
             let GroupFlushed { made, lack } = flushed?;
             if made > 0 {
-                self.state.wakers.compact();
+                self.state.wakers.wake_compaction();
             }
             if full.is_none() && lack.is_none() {
                 return Ok(Next::Again);
@@ -177,7 +177,7 @@ impl Flusher {
             let oldest = version.immutables.iter().filter_map(|mem| mem.first_lsn()).min();
             urgency(bytes, oldest.filter(|_| table.options.logged && is_log_long))
         };
-        let sealed = |table: &Arc<TableState>| table.version.load().immutables.last()?.frozen_at();
+        let sealed = |table: &Arc<TableState>| table.version.load().immutables.last()?.sealed_at();
         let mut tables = self.state.tables.all();
         tables.retain(|table| sealed(table).is_some());
         tables.sort_by_cached_key(|table| Reverse(urgency(table)));
@@ -202,7 +202,7 @@ fn urgency(bytes: u64, holds: Option<Lsn>) -> impl Ord {
 mod tests {
     use super::*;
 
-    /// A table with one old entry beside tables that were always fuller kept the whole log: it was frozen to be
+    /// A table with one old entry beside tables that were always fuller kept the whole log: it was sealed to be
     /// flushed, and never was.
     #[test]
     fn the_table_that_holds_the_oldest_of_a_long_log_is_flushed_first() {

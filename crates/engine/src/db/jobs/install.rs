@@ -178,7 +178,7 @@ fn install_root(table: &TableState, pending: PendingRoot, trees: &mut Trees) -> 
 
 /// The seqnum before which all changes are in `mems`, newest first, or on disk.
 pub(super) fn sealed_before(mems: &[Arc<MemtableHandle>]) -> SeqNum {
-    mems.first().and_then(|newest| newest.frozen_at()).map_or(SeqNum::ZERO, |at| at.next_seqnum)
+    mems.first().and_then(|newest| newest.sealed_at()).map_or(SeqNum::ZERO, |at| at.next_seqnum)
 }
 
 /// Leaves out the range tombstones that no snapshot needs any more beside `trees`, which are about to be shown.

@@ -108,7 +108,7 @@ impl Loader {
         }
         self.end_pending(runs);
         self.throttle.trees_changed();
-        self.state.wakers.compact();
+        self.state.wakers.wake_compaction();
         if table.btree().is_none() {
             return Ok(());
         }
@@ -267,7 +267,7 @@ pub(crate) struct LoadBelow {
 impl Drop for LoadBelow {
     fn drop(&mut self) {
         self.table.compaction.loads_below.store(false, Ordering::Release);
-        self.state.wakers.compact();
+        self.state.wakers.wake_compaction();
     }
 }
 

@@ -77,7 +77,7 @@ impl TableLifecycle {
         state.or_poison(manifest.record_all(edits))?;
         tables.extend(created.iter().map(|table| (table.name.clone(), Arc::clone(table))));
         drop((manifest, tables, order));
-        state.wakers.expire();
+        state.wakers.wake_expiry();
         Ok(created)
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn start(
     };
     state.wakers.started(workers);
     // A flush that ran before woke no compaction.
-    state.wakers.compact();
+    state.wakers.wake_compaction();
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The checkpoint: a durable copy of the database as of one moment, made while writes go on.
 //!
-//! Under the flush gate, all memtables are frozen at one moment in the order of commits, and what was frozen by then is
+//! Under the flush gate, all memtables are sealed at one moment in the order of commits, and what was sealed by then is
 //! flushed; until the gate opens nothing newer reaches the trees. The trees of that moment are the copy. Runs and value
 //! files are linked; of a B-tree's file the extents are copied that its root reaches, which stay as they are while it
 //! is held.
@@ -137,7 +137,7 @@ impl Checkpoint<'_> {
     pub(crate) fn cut(&self, dir: &Path) -> Result<Cut> {
         let gate = self.flusher.lock_gate();
         let (at, tables) = self.commits.seal_all();
-        // Not what was frozen since: it would be in the copy of one table and its like in no other.
+        // Not what was sealed since: it would be in the copy of one table and its like in no other.
         self.flusher.flush_tables_gated(tables, at, &gate)?;
         // Tables and catalog are of one moment when both are held. Under the manifest's latch roots are what the
         // catalog says, and no compaction removes a run or a value file.

@@ -136,7 +136,7 @@ impl Recovery<'_> {
         for table in tables.values() {
             table.show_erasures();
             if !table.state.version.load().active.is_unused() {
-                seal_memtable(&table.state, at, None).iter().for_each(|mem| self.throttle.budget.froze(mem));
+                seal_memtable(&table.state, at, None).iter().for_each(|mem| self.throttle.budget.sealed(mem));
             }
             let Some(flush) = Flush::plan(context, &table.state, SeqNum::MAX) else { continue };
             let log_from = log_needed_by(tables.values().map(|table| &table.state), flush.mems(), at.lsn);

@@ -1,5 +1,5 @@
 //! What an open database consists of: its directory and options, its files, manifest and tables, and what is visible of
-//! them. Every path of the database works on this; nothing here knows of commits or jobs.
+//! them. Every path of the database works on this; it orders no commit and runs no job.
 //!
 //! # Concurrency
 //! Latch order of the database, outermost first: the flush gate (`jobs/flusher.rs`) · a table's `compaction` latch ·

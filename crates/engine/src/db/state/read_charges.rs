@@ -138,7 +138,7 @@ impl ReadCharges {
             look = true;
         }
         if look {
-            self.wakers.compact();
+            self.wakers.wake_compaction();
         }
     }
 }

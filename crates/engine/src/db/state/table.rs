@@ -155,7 +155,7 @@ impl TableState {
         self.version.rcu(|version| version.with_trees(&trees, &[], SeqNum::ZERO));
     }
 
-    /// Shows readers more range tombstones, which nobody sees before they are published.
+    /// Adds range tombstones to the version. Snapshots see them when their commit is published.
     pub(crate) fn add_range_tombstones(&self, range_tombstones: RangeTombstones) {
         if !range_tombstones.is_empty() {
             let range_tombstones = Arc::new(range_tombstones);

@@ -30,26 +30,26 @@ impl Wakers {
         assert!(self.workers.set(workers).is_ok(), "workers are started once");
     }
 
-    pub(crate) fn flush(&self) {
+    pub(crate) fn wake_flush(&self) {
         self.workers.get().into_iter().for_each(|workers| workers.flush.wake());
     }
 
-    pub(crate) fn compact(&self) {
+    pub(crate) fn wake_compaction(&self) {
         self.workers.get().into_iter().flat_map(|workers| &workers.compact).for_each(|worker| worker.wake());
     }
 
     /// Prepares log segments, and syncs commits of [`Durability::Interval`](super::options::Durability::Interval).
-    pub(crate) fn sync(&self) {
+    pub(crate) fn wake_sync(&self) {
         self.workers.get().into_iter().for_each(|workers| workers.sync.wake());
     }
 
     /// Prepares pages of the log and memory of memtables for the next writes.
-    pub(crate) fn memory(&self) {
+    pub(crate) fn wake_memory(&self) {
         self.workers.get().into_iter().for_each(|workers| workers.memory.wake());
     }
 
     /// Looks at the ages of entries, also of a table that is new.
-    pub(crate) fn expire(&self) {
+    pub(crate) fn wake_expiry(&self) {
         self.workers.get().into_iter().for_each(|workers| workers.expire.wake());
     }
 
@@ -61,7 +61,7 @@ impl Wakers {
     /// The oldest snapshot was released.
     pub(crate) fn released_oldest(&self) {
         if self.compacts_on_release.load(Ordering::Relaxed) && self.compacts_on_release.swap(false, Ordering::Relaxed) {
-            self.compact();
+            self.wake_compaction();
         }
     }
 

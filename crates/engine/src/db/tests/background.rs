@@ -231,18 +231,18 @@ fn a_small_memtable_has_its_turn_beside_tables_that_are_always_fuller() {
     let db = open(&sim);
     let busy = create(&db, "busy");
     let small = db.create_table("small", TableOptions { logged: false, ..TableOptions::default() }).unwrap();
-    let freeze = |table: &Table, bytes: usize| {
+    let seal = |table: &Table, bytes: usize| {
         let mut batch = Batch::new();
         batch.put(table, b"key", vec![7; bytes]);
         db.write_with(&batch, Durability::Buffered).unwrap();
         db.core().commits.seal(&mut db.core().commits.order.lock(), table.state());
     };
-    freeze(&small, 10);
-    let is_frozen = || small.shape().unwrap().immutable_memtables > 0;
+    seal(&small, 10);
+    let is_sealed = || small.shape().unwrap().immutable_memtables > 0;
     let flushes = (0..10).find(|_| {
-        freeze(&busy, 10_000);
+        seal(&busy, 10_000);
         assert_eq!(db.core().flusher.step().unwrap(), Next::Again);
-        !is_frozen()
+        !is_sealed()
     });
     assert!(flushes.is_some(), "it waits on");
 }

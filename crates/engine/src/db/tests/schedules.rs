@@ -239,7 +239,7 @@ fn checkpoints_beside_writers_have_whole_commits() {
     }
 }
 
-/// Writers wait for a flusher, which sleeps until memory is frozen: none waits for ever, and memory grows over its
+/// Writers wait for a flusher, which sleeps until memory is sealed: none waits for ever, and memory grows over its
 /// limit by no more than what the writers beside each other write.
 #[test]
 fn every_writer_that_waits_for_room_is_admitted() {
@@ -252,32 +252,32 @@ fn every_writer_that_waits_for_room_is_admitted() {
         room: StallQueue,
         memory: WriteBudget,
         running: Mutex<u64>,
-        frozen: Condvar,
-        /// Held by the thread that freezes memory.
-        freezing: Mutex<()>,
+        sealed: Condvar,
+        /// Held by the thread that seals memory.
+        sealing: Mutex<()>,
     }
     let write = |shared: &Writers| {
         for _ in 0..4 {
             let closed = shared.room.is_closed(&shared.memory);
             let admission = closed.then(|| shared.room.wait(BYTES, &shared.memory, || Ok(())).unwrap());
             shared.memory.grow(BYTES);
-            let freezing = shared.freezing.lock();
+            let sealing = shared.sealing.lock();
             assert!(shared.memory.memtable_bytes() <= BUDGET / 8 * 5 + THREADS * BYTES);
-            let frozen = shared.memory.freeze(2 * BYTES);
-            drop(freezing);
-            if frozen {
+            let sealed = shared.memory.seal(2 * BYTES);
+            drop(sealing);
+            if sealed {
                 let _running = shared.running.lock();
-                shared.frozen.notify_one();
+                shared.sealed.notify_one();
             }
             drop(admission);
         }
         *shared.running.lock() -= 1;
-        shared.frozen.notify_one();
+        shared.sealed.notify_one();
     };
     check(move || {
-        let (running, frozen, freezing) = (Mutex::new(THREADS), Condvar::new(), Mutex::new(()));
+        let (running, sealed, sealing) = (Mutex::new(THREADS), Condvar::new(), Mutex::new(()));
         let (room, memory) = (StallQueue::default(), WriteBudget::new(BUDGET));
-        let shared = Arc::new(Writers { room, memory, running, frozen, freezing });
+        let shared = Arc::new(Writers { room, memory, running, sealed, sealing });
         let start = |_| {
             let shared = Arc::clone(&shared);
             thread::spawn(move || write(&shared))
@@ -285,13 +285,13 @@ fn every_writer_that_waits_for_room_is_admitted() {
         let writers: Vec<_> = (0..THREADS).map(start).collect();
         let mut running = shared.running.lock();
         while *running > 0 {
-            if shared.memory.is_frozen() {
+            if shared.memory.is_sealed() {
                 drop(running);
                 shared.memory.set_immutable(0);
                 shared.room.flushed(&shared.memory);
                 running = shared.running.lock();
             } else {
-                shared.frozen.wait(&mut running);
+                shared.sealed.wait(&mut running);
             }
         }
         drop(running);

@@ -108,7 +108,7 @@ fn a_log_that_is_mostly_data_may_grow_to_its_limit() {
 }
 
 /// Flushes as a checkpoint does while a commit and a rotation come in between: the trees hold what was before.
-fn flush_what_was_frozen_before_a_later_commit(db: &Database, a: &Table, b: &Table) {
+fn flush_what_was_sealed_before_a_later_commit(db: &Database, a: &Table, b: &Table) {
     put(db, &[a, b], b"k", b"before");
     let core = db.core();
     let gate = core.flusher.lock_gate();
@@ -126,12 +126,12 @@ fn flush_what_was_frozen_before_a_later_commit(db: &Database, a: &Table, b: &Tab
 }
 
 #[test]
-fn a_checkpoint_leaves_out_what_was_frozen_after_its_moment() {
+fn a_checkpoint_leaves_out_what_was_sealed_after_its_moment() {
     let sim = SimEnv::new(1);
     let db = open(&sim, "/db");
     let (a, b) = (create(&db, "a", Layout::Lsm), create(&db, "b", Layout::BTree));
-    flush_what_was_frozen_before_a_later_commit(&db, &a, &b);
-    // What was frozen; the rest is in the log only.
+    flush_what_was_sealed_before_a_later_commit(&db, &a, &b);
+    // What was sealed; the rest is in the log only.
     for table in [&a, &b] {
         db.core().flusher.flush(table.state()).unwrap();
     }
@@ -148,7 +148,7 @@ fn a_checkpoint_leaves_out_later_commits_that_are_not_in_the_log() {
     let sim = SimEnv::new(1);
     let db = open(&sim, "/db");
     let (a, b) = (create_unlogged(&db, "a", Layout::Lsm), create_unlogged(&db, "b", Layout::BTree));
-    flush_what_was_frozen_before_a_later_commit(&db, &a, &b);
+    flush_what_was_sealed_before_a_later_commit(&db, &a, &b);
 }
 
 /// Lets seqnums go on from a later one, as after many commits.

@@ -2,9 +2,10 @@
 //! meanwhile.
 //!
 //! Active memtables may take three eighths of the budget: the larger they are, the fewer bytes are written, and merged
-//! again, for each entry. Full ones on their way to disk may take another quarter; from half of that on, writers are
-//! slowed in proportion. The block cache has what memtables do not hold now, and at most three quarters, so a database
-//! that is only read does not keep memory for writes.
+//! again, for each entry. Sealed ones on their way to disk may take another quarter. Writers are slowed from half of
+//! that on, and while compactions have much to do (`table/policy/pressure.rs`): with the square of the pressure, so
+//! little at first. The block cache has what memtables do not hold now, and at most three quarters, so a database that
+//! is only read does not keep memory for writes.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,19 +31,19 @@ pub(crate) struct WriteBudget {
     budget: u64,
     active: AtomicU64,
     immutable: AtomicU64,
-    /// What compaction debt asks of writers, in thousandths; set when a table's trees change.
+    /// The pressure of compactions that are due, in thousandths; set when a table's trees change.
     debt: AtomicU64,
     /// Delays of small writes, until they are worth a sleep.
     saved_ns: AtomicU64,
     /// What large writes have not slept of their delay. Each write pays as much of it as its own delay is, so that one
     /// that is small is not slowed more than twice.
-    debt_ns: AtomicU64,
+    owed_ns: AtomicU64,
 }
 
 impl WriteBudget {
     pub(crate) fn new(budget: u64) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { budget, active: zero(), immutable: zero(), debt: zero(), saved_ns: zero(), debt_ns: zero() }
+        Self { budget, active: zero(), immutable: zero(), debt: zero(), saved_ns: zero(), owed_ns: zero() }
     }
 
     /// The share of the budget that active memtables may take.
@@ -64,7 +65,7 @@ impl WriteBudget {
         let bytes = mem.take_growth();
         match *stage {
             Stage::Active => self.active.fetch_add(bytes, Ordering::Relaxed) + bytes > self.active_max(),
-            Stage::Frozen => {
+            Stage::Sealed => {
                 self.immutable.fetch_add(bytes, Ordering::Relaxed);
                 false
             }
@@ -82,10 +83,10 @@ impl WriteBudget {
     }
 
     /// A memtable stopped being active.
-    pub(crate) fn froze(&self, mem: &MemtableHandle) {
+    pub(crate) fn sealed(&self, mem: &MemtableHandle) {
         let mut stage = mem.stage();
         if *stage == Stage::Active {
-            *stage = Stage::Frozen;
+            *stage = Stage::Sealed;
             self.immutable.fetch_add(mem.accounted_bytes(), Ordering::Relaxed);
             self.active.fetch_sub(mem.accounted_bytes(), Ordering::Relaxed);
         }
@@ -96,7 +97,7 @@ impl WriteBudget {
         let mut stage = mem.stage();
         match std::mem::replace(&mut *stage, Stage::Gone) {
             Stage::Active => self.active.fetch_sub(mem.accounted_bytes(), Ordering::Relaxed),
-            Stage::Frozen => self.immutable.fetch_sub(mem.accounted_bytes(), Ordering::Relaxed),
+            Stage::Sealed => self.immutable.fetch_sub(mem.accounted_bytes(), Ordering::Relaxed),
             Stage::Gone => 0,
         };
     }
@@ -125,7 +126,7 @@ impl WriteBudget {
 
     /// Whether they must when writers are about to write so many bytes more.
     pub(crate) fn is_full_with(&self, more: u64) -> bool {
-        // Where nothing is frozen, and nobody is about to write, no flush would be waited for.
+        // Where nothing is sealed, and nobody is about to write, no flush would be waited for.
         self.memtable_bytes() + more > self.budget / 8 * 5 && self.immutable.load(Ordering::Relaxed) + more > 0
     }
 
@@ -160,14 +161,14 @@ impl WriteBudget {
         let pressure = self.pressure();
         if pressure == 0 {
             // Flushes and compactions have kept up with what was written meanwhile.
-            take(&self.debt_ns, u64::MAX);
+            take(&self.owed_ns, u64::MAX);
             return None;
         }
         let own = bytes * DELAY_NS_PER_BYTE * pressure / FULL * pressure / FULL;
-        let owed = own + take(&self.debt_ns, own);
+        let owed = own + take(&self.owed_ns, own);
         let sleep = owed.min(SLEEP_NS_MAX);
         if owed > sleep {
-            self.debt_ns.fetch_add(owed - sleep, Ordering::Relaxed);
+            self.owed_ns.fetch_add(owed - sleep, Ordering::Relaxed);
         }
         if sleep >= SLEEP_NS_MIN {
             return Some(Duration::from_nanos(sleep));
@@ -200,7 +201,7 @@ fn take(from: &AtomicU64, most: u64) -> u64 {
 
 #[cfg(test)]
 impl WriteBudget {
-    /// Has so many bytes in frozen memtables.
+    /// Has so many bytes in sealed memtables.
     pub(in crate::db) fn set_immutable(&self, bytes: u64) {
         self.immutable.store(bytes, Ordering::Relaxed);
     }
@@ -214,9 +215,9 @@ impl WriteBudget {
         self.active.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Freezes the active memtable if it has reached a limit: whether it did. One thread does so at a time, as under
-    /// the commit latch. What is frozen is counted twice for a moment, and not left out.
-    pub(in crate::db) fn freeze(&self, limit: u64) -> bool {
+    /// Seals the active memtable if it has reached a limit: whether it did. One thread does so at a time, as under
+    /// the commit latch. What is sealed is counted twice for a moment, and not left out.
+    pub(in crate::db) fn seal(&self, limit: u64) -> bool {
         let active = self.active.load(Ordering::Relaxed);
         if active < limit {
             return false;
@@ -226,7 +227,7 @@ impl WriteBudget {
         true
     }
 
-    pub(in crate::db) fn is_frozen(&self) -> bool {
+    pub(in crate::db) fn is_sealed(&self) -> bool {
         self.immutable.load(Ordering::Relaxed) > 0
     }
 }
@@ -362,7 +363,7 @@ mod tests {
         }
         assert_eq!(memory.memtable_bytes(), dropped.accounted_bytes() + flushed.accounted_bytes());
         grow(&flushed, 2);
-        memory.froze(&flushed);
+        memory.sealed(&flushed);
         memory.count(&flushed);
         assert_eq!(memory.memtable_bytes(), dropped.accounted_bytes() + flushed.accounted_bytes());
         grow(&flushed, 3);
@@ -370,7 +371,7 @@ mod tests {
             memory.forget(mem);
             grow(mem, 4);
             memory.count(mem);
-            memory.froze(mem);
+            memory.sealed(mem);
             memory.forget(mem);
         }
         assert_eq!(memory.memtable_bytes(), 0);

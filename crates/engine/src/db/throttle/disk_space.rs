@@ -3,7 +3,7 @@
 //! give space back.
 //!
 //! # Concurrency
-//! Both fields only steer. A commit that passes by a stale one takes a little of what is kept.
+//! Both fields only steer. A commit that is admitted by a stale value takes a little of the space that is kept.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,11 +15,11 @@ use crate::txn::batch::Changes;
 
 use super::budget::WriteBudget;
 
-/// So much stays free beside what memtables hold, and no more than a segment of the log; and what a manifest and its
-/// copy take that are written anew.
+/// Bytes that stay free beside what memtables hold, at most; a segment of the log if that is less. A new manifest and
+/// its copy come on top.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
-/// It is looked again when memtables have grown by this part of the room that was left, and of memory at most; and of
-/// what is kept at least.
+/// The free space is measured again when memtables have grown by a fourth of the room that was left: at most by this
+/// part of memory, at least by this part of what is kept.
 const LEFT_PART: u64 = 4;
 const MEMORY_PART: u64 = 64;
 const KEPT_PART: u64 = 8;

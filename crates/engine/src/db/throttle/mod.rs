@@ -42,7 +42,7 @@ impl Throttle {
     ///
     /// # Errors
     /// `Full` when the commit is larger than memory allows, and when the disk has no room for what would have to be
-    /// flushed.
+    /// flushed; `Closed` and `Poisoned` when the database is while the commit waits.
     pub(crate) fn admit(&self, changes: &Changes) -> Result<Option<Admission<'_>>> {
         let bytes = u64_of(changes.bytes());
         let most = self.budget.batch_bytes_max();
@@ -58,7 +58,7 @@ impl Throttle {
             self.state.counters.delays.add(slept);
         }
         self.space.check(&self.state, &self.budget, changes)?;
-        // What frees memory need not wait for it.
+        // Deletions make room on the disk: a share of memory is kept for them.
         let passes = || !self.budget.is_full_for_deletes() && changes.only_delete();
         if !self.queue.is_closed(&self.budget) || passes() { Ok(None) } else { self.stall(bytes) }
     }
@@ -67,7 +67,7 @@ impl Throttle {
     fn stall(&self, bytes: u64) -> Result<Option<Admission<'_>>> {
         let State { env, health, counters, wakers, .. } = &*self.state;
         let start = env.clock.now();
-        wakers.flush();
+        wakers.wake_flush();
         let admission = if env.threads.concurrent() {
             Some(self.queue.wait(bytes, &self.budget, || health.check_writable())?)
         } else {

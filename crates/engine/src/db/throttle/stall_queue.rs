@@ -189,7 +189,7 @@ impl Drop for Admission<'_> {
 mod tests {
     use super::*;
 
-    /// A memory of 16 MiB with so many bytes in frozen memtables, of the ten that may be there before writers wait.
+    /// A memory of 16 MiB with so many bytes in sealed memtables, of the ten that may be there before writers wait.
     fn budget(mib: u64) -> WriteBudget {
         let budget = WriteBudget::new(16 << 20);
         budget.set_immutable(mib << 20);

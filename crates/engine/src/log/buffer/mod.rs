@@ -227,7 +227,8 @@ impl LogBuffer {
         GroupEnd { next: state.builder.position(), payloads: state.appends.end_group(), window }
     }
 
-    /// Whether fewer payloads wait than the last two groups took, of which one served several threads.
+    /// Whether a group that is written now would be about half of one: fewer payloads wait than the last two groups had
+    /// together, and one of these served several threads. So threads that commit in turns come into step.
     pub(in crate::log) fn is_half_a_group(&self) -> bool {
         self.state.lock().appends.is_half_a_group()
     }
@@ -304,7 +305,7 @@ impl LogBuffer {
     }
 
     /// Whether the window should be extended. Says so once.
-    pub(in crate::log) fn wants_window(&self) -> bool {
+    pub(in crate::log) fn take_window_wish(&self) -> bool {
         self.wants_window.load(Ordering::Relaxed) && self.wants_window.swap(false, Ordering::Relaxed)
     }
 

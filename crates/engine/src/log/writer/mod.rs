@@ -142,7 +142,7 @@ impl LogWriter {
     }
 
     /// When the disk had no space for another segment, and a payload with a body of `bytes` needs one: tries again to
-    /// make a spare. Only commits do so while commits are refused.
+    /// make a spare. While commits are refused, they alone try, not the worker.
     #[inline]
     fn ensure_next_segment(&self, bytes: usize) -> Result<()> {
         if bytes == 0 || self.groups.buffer.check_space(bytes + HEAD_BYTES_MAX).is_ok() {
@@ -155,8 +155,7 @@ impl LogWriter {
     }
 
     /// Reserves space for a payload with a body of `bytes`, if that is large: none of its segments is filled with zeros
-    /// that it would overwrite, and a disk without space for it is met before anything is appended. Other large
-    /// payloads have files of their own.
+    /// that it would overwrite, and a disk without space for it is met before anything is appended.
     #[inline]
     fn reserve(&self, bytes: u64) -> Result<Option<Reservation<'_>>> {
         if !self.pool.is_reserved_for(bytes) {
@@ -219,8 +218,8 @@ impl LogWriter {
     // For background workers.
 
     /// Whether [`Self::extend_window`] has something to do. Says so once.
-    pub fn wants_window(&self) -> bool {
-        self.groups.buffer.wants_window()
+    pub fn take_window_wish(&self) -> bool {
+        self.groups.buffer.take_window_wish()
     }
 
     /// Fills more pages with zeros, for commits that are copied into them. For a background worker: a commit that finds

@@ -40,7 +40,7 @@ pub(super) struct Tree {
     tail: Link,
     /// The first leaf, for ever. Publishes nothing.
     first: Link,
-    /// TreeExtent to put a new root above the old one.
+    /// Held while a new root is put above the old one.
     growth: Mutex<()>,
     /// Dropped last; owns all nodes and records.
     pub(super) arena: Arena,

@@ -140,7 +140,7 @@ fn rows_deleted_one_by_one_give_their_space_back_when_they_are_flushed_and_then_
         let changes = sim.write_and_sync_count();
         for _ in 0..5 {
             sim.advance(Duration::from_secs(1));
-            db.core().state.wakers.compact();
+            db.core().state.wakers.wake_compaction();
         }
         assert_eq!(sim.write_and_sync_count(), changes, "{layout:?}: the snapshot keeps all");
         assert_eq!(snapshot.range(&table, ..).count(), ROWS as usize, "{layout:?}");
@@ -153,7 +153,7 @@ fn rows_deleted_one_by_one_give_their_space_back_when_they_are_flushed_and_then_
         let changes = sim.write_and_sync_count();
         for _ in 0..5 {
             sim.advance(Duration::from_secs(1));
-            db.core().state.wakers.compact();
+            db.core().state.wakers.wake_compaction();
         }
         assert_eq!(sim.write_and_sync_count(), changes, "{layout:?}: at rest");
         assert_eq!(db.verify().unwrap().problems, [], "{layout:?}");

@@ -90,7 +90,7 @@ fn a_flush_without_room_is_tried_again_and_loses_nothing() {
         assert_eq!(sim.op_count(), calls, "{layout:?}");
         sim.set_space(u64::MAX);
         sim.advance(Duration::from_secs(1));
-        assert!(db.stats().memtable_bytes < 2 << 20 >> 1, "{layout:?}: what was frozen is flushed");
+        assert!(db.stats().memtable_bytes < 2 << 20 >> 1, "{layout:?}: what was sealed is flushed");
         (4000..5000).for_each(|number| put(&db, &table, &mut model, number).unwrap());
         assert_holds(&db, &table, &model, "with room again");
         table.compact().unwrap();

@@ -1,0 +1,401 @@
+//! Specifications of indexes, as `createIndexes` takes and `listIndexes` shows them.
+
+use std::sync::Arc;
+
+use spinney::Layout;
+
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::expr::Context;
+use crate::keys::{FieldKind, KeyPattern};
+use crate::query::{Filter, Node, Predicate};
+
+/// The name of the index of `_id` that every collection has.
+pub const ID_INDEX: &str = "_id_";
+
+/// Where a collection or an index is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StorageSpec {
+    /// The layout of the table, from `storageEngine: {spinney: {layout: "btree"}}`.
+    pub layout: Layout,
+}
+
+/// What an index is.
+#[derive(Clone, Debug)]
+pub struct IndexSpec {
+    /// The name.
+    pub name: String,
+    /// The fields.
+    pub pattern: KeyPattern,
+    /// Whether two documents may not have the same key.
+    pub unique: bool,
+    /// Whether documents without any of the fields are left out.
+    pub sparse: bool,
+    /// Whether queries do not use the index.
+    pub hidden: bool,
+    /// Seconds after a document's date at which it expires.
+    pub expire_after_seconds: Option<i32>,
+    /// The filter of documents that the index holds, as it was given.
+    pub partial: Option<DocumentBuf>,
+    /// The same filter, ready to be asked.
+    pub filter: Option<Arc<Filter>>,
+    /// Which paths a wildcard index takes.
+    pub wildcard_projection: Option<DocumentBuf>,
+    /// Where the index is stored.
+    pub storage: StorageSpec,
+    /// The specification as it is listed.
+    document: DocumentBuf,
+}
+
+fn cannot(what: impl Into<String>) -> Error {
+    Error::new(ErrorCode::CANNOT_CREATE_INDEX, what)
+}
+
+fn mismatch(field: &str, value: &Value<'_>, expected: &str) -> Error {
+    let what = format!("The field '{field}' must be of type {expected}, but got {}", value.kind().name());
+    Error::new(ErrorCode::TYPE_MISMATCH, what)
+}
+
+impl IndexSpec {
+    /// The index of `_id`.
+    ///
+    /// # Panics
+    /// Never: its specification is well formed.
+    #[must_use]
+    pub fn of_id() -> Self {
+        let spec = doc! {"v": 2, "key": &doc! {"_id": 1}, "name": ID_INDEX};
+        Self::parse(spec.view()).expect("a well-formed specification")
+    }
+
+    /// The index that a document such as `{key: {a: 1}, name: "a_1", unique: true}` specifies.
+    ///
+    /// # Errors
+    /// `FailedToParse` (9) without key or name; `CannotCreateIndex` (67), `InvalidIndexSpecificationOption` (197),
+    /// `TypeMismatch` (14), `BadValue` (2) and others for options that are malformed, unknown, not supported here, or
+    /// do not go together.
+    pub fn parse(spec: Document<'_>) -> Result<Self> {
+        let missing = |what: &str| {
+            Error::new(
+                ErrorCode::FAILED_TO_PARSE,
+                format!("The '{what}' field is a required property of an index specification"),
+            )
+        };
+        let key = spec.get("key").ok_or_else(|| missing("key"))?;
+        let key = key.as_document().ok_or_else(|| mismatch("key", &key, "object"))?;
+        let name = spec.get("name").ok_or_else(|| missing("name"))?;
+        let name = name.as_str().ok_or_else(|| mismatch("name", &name, "string"))?;
+        if name.is_empty() || name == "*" {
+            return Err(cannot("The index name cannot be empty or '*'"));
+        }
+        let mut parsed = Self {
+            name: name.to_owned(),
+            pattern: KeyPattern::parse(key)?,
+            unique: false,
+            sparse: false,
+            hidden: false,
+            expire_after_seconds: None,
+            partial: None,
+            filter: None,
+            wildcard_projection: None,
+            storage: StorageSpec::default(),
+            document: DocumentBuf::new(),
+        };
+        for element in spec {
+            let field = element.name.to_str_lossy();
+            parsed.set(&field, &element.value)?;
+        }
+        parsed.check()?;
+        if parsed.is_id() {
+            ID_INDEX.clone_into(&mut parsed.name);
+        }
+        parsed.document = parsed.to_listed(spec);
+        Ok(parsed)
+    }
+
+    fn set(&mut self, field: &str, value: &Value<'_>) -> Result<()> {
+        match field {
+            "unique" => self.unique = flag(field, value)?,
+            "sparse" => self.sparse = flag(field, value)?,
+            "hidden" => self.hidden = flag(field, value)?,
+            "expireAfterSeconds" => self.expire_after_seconds = Some(seconds(value)?),
+            "partialFilterExpression" => {
+                let filter = value.as_document().ok_or_else(|| mismatch(field, value, "object"))?;
+                self.filter = Some(Arc::new(parse_partial(filter)?));
+                self.partial = Some(DocumentBuf::from(filter));
+            }
+            "wildcardProjection" => {
+                let projection = value.as_document().ok_or_else(|| mismatch(field, value, "object"))?;
+                check_projection(projection)?;
+                self.wildcard_projection = Some(DocumentBuf::from(projection));
+            }
+            "collation" => check_collation(value)?,
+            "storageEngine" => self.storage = parse_storage(value)?,
+            "v" => match value.as_exact_i64() {
+                Some(1 | 2) => {}
+                Some(other) => return Err(cannot(format!("Invalid index version: {{ v: {other} }}"))),
+                None => return Err(mismatch(field, value, "number")),
+            },
+            "key" | "name" | "ns" | "background" | "safe" | "dropDups" => {}
+            "weights"
+            | "default_language"
+            | "language_override"
+            | "textIndexVersion"
+            | "2dsphereIndexVersion"
+            | "bits"
+            | "min"
+            | "max"
+            | "bucketSize"
+            | "clustered"
+            | "prepareUnique" => {
+                return Err(cannot(format!("the index option '{field}' is not supported")));
+            }
+            _ => {
+                let what = format!("The field '{field}' is not valid for an index specification.");
+                return Err(Error::new(ErrorCode::INVALID_INDEX_SPECIFICATION_OPTION, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses options that do not go together.
+    fn check(&self) -> Result<()> {
+        if self.is_id() && (self.hidden || self.expire_after_seconds.is_some() || self.partial.is_some() || self.sparse)
+        {
+            let what = "The field 'hidden', 'sparse', 'expireAfterSeconds' or 'partialFilterExpression' is not valid for an _id index specification.";
+            return Err(Error::new(ErrorCode::INVALID_INDEX_SPECIFICATION_OPTION, what));
+        }
+        if self.expire_after_seconds.is_some() && self.pattern.fields().len() > 1 {
+            return Err(cannot("TTL indexes are single-field indexes, compound indexes do not support TTL"));
+        }
+        if self.sparse && self.partial.is_some() {
+            return Err(cannot("cannot mix \"partialFilterExpression\" and \"sparse\" options"));
+        }
+        if self.unique && self.pattern.is_hashed() {
+            let what = "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.";
+            return Err(Error::new(ErrorCode::new(16764), what));
+        }
+        if self.pattern.is_wildcard() && (self.unique || self.sparse || self.expire_after_seconds.is_some()) {
+            return Err(cannot(
+                "a wildcard index does not support the options 'unique', 'sparse' and 'expireAfterSeconds'",
+            ));
+        }
+        if self.wildcard_projection.is_some() {
+            if !self.pattern.is_wildcard() {
+                return Err(Error::bad_value("The field 'wildcardProjection' is only allowed in a 'wildcard' index"));
+            }
+            if self.pattern.fields().iter().any(|field| !field.path.is_empty()) {
+                let what = "The field 'wildcardProjection' is only allowed when the 'wildcard' index is on all fields";
+                return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the index is the one of `_id`.
+    #[must_use]
+    pub fn is_id(&self) -> bool {
+        match self.pattern.fields() {
+            [field] => {
+                field.path == "_id" && matches!(field.kind, FieldKind::Ordered(crate::keys::Direction::Ascending))
+            }
+            _ => false,
+        }
+    }
+
+    /// The specification as `listIndexes` shows it.
+    #[must_use]
+    pub fn document(&self) -> Document<'_> {
+        self.document.view()
+    }
+
+    /// Whether another specification means the same index: the same fields and the same documents.
+    #[must_use]
+    pub fn has_signature_of(&self, other: &Self) -> bool {
+        let partial = |spec: &Self| spec.partial.as_ref().map(|filter| filter.as_bytes().to_vec());
+        let projection = |spec: &Self| spec.wildcard_projection.as_ref().map(|filter| filter.as_bytes().to_vec());
+        self.pattern.document() == other.pattern.document()
+            && partial(self) == partial(other)
+            && projection(self) == projection(other)
+    }
+
+    /// Whether another specification of the same index has the same options.
+    #[must_use]
+    pub fn has_options_of(&self, other: &Self) -> bool {
+        (self.unique, self.sparse, self.expire_after_seconds)
+            == (other.unique, other.sparse, other.expire_after_seconds)
+    }
+
+    /// The fields of a specification in the order in which they are listed.
+    fn to_listed(&self, spec: Document<'_>) -> DocumentBuf {
+        let mut builder = DocumentBuilder::new();
+        builder.append("v", 2).append("key", self.pattern.document()).append("name", &self.name);
+        for element in spec {
+            match element.name.as_str() {
+                Some("v" | "key" | "name" | "ns" | "background" | "safe" | "dropDups" | "collation") => {}
+                // Options that are off are not listed.
+                Some("unique" | "sparse" | "hidden") if matches!(flag("", &element.value), Ok(false)) => {}
+                Some(name @ ("unique" | "sparse" | "hidden")) => {
+                    builder.append(name, true);
+                }
+                _ => {
+                    builder.append_element(&element);
+                }
+            }
+        }
+        builder.finish()
+    }
+}
+
+fn flag(field: &str, value: &Value<'_>) -> Result<bool> {
+    match value {
+        Value::Bool(is) => Ok(*is),
+        other => match other.as_f64() {
+            Some(number) => Ok(number != 0.0),
+            None => Err(mismatch(field, value, "bool")),
+        },
+    }
+}
+
+fn seconds(value: &Value<'_>) -> Result<i32> {
+    let number = value.as_number().filter(|number| !number.is_nan()).and_then(|number| number.trunc_to_i64());
+    let seconds = number.and_then(|number| i32::try_from(number).ok()).filter(|seconds| *seconds >= 0);
+    seconds
+        .ok_or_else(|| cannot(format!("TTL index 'expireAfterSeconds' option must be a number from 0 to {}", i32::MAX)))
+}
+
+/// The filter of a partial index, which only some operators may be part of.
+fn parse_partial(filter: Document<'_>) -> Result<Filter> {
+    let filter_parsed = Filter::parse(filter, &Context::default())?;
+    if !is_partial(filter_parsed.root()) {
+        return Err(cannot(format!("Expression not supported in partial index: {filter}")));
+    }
+    Ok(filter_parsed)
+}
+
+/// Whether a part of a filter may be one of a partial index: `$and`, `$or`, comparisons, `$in`, `$exists: true`, `$type`.
+fn is_partial(node: &Node) -> bool {
+    match node {
+        Node::And(nodes) | Node::Or(nodes) => nodes.iter().all(is_partial),
+        Node::Leaf { test, .. } => match test {
+            Predicate::Compare(..) | Predicate::Exists | Predicate::Type(_) => true,
+            Predicate::In(choices) => choices.patterns().is_empty(),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Only the collation that compares bytes is supported.
+pub(super) fn check_collation(value: &Value<'_>) -> Result<()> {
+    let collation = value.as_document().ok_or_else(|| mismatch("collation", value, "object"))?;
+    let locale = collation.get("locale").ok_or_else(|| Error::bad_value("the collation has no field 'locale'"))?;
+    match locale.as_str() {
+        Some("simple") => Ok(()),
+        Some(other) => {
+            Err(Error::bad_value(format!("the collation locale '{other}' is not supported, only 'simple' is")))
+        }
+        None => Err(mismatch("collation.locale", &locale, "string")),
+    }
+}
+
+/// The layout of `{spinney: {layout: "btree"}}`.
+pub(super) fn parse_storage(value: &Value<'_>) -> Result<StorageSpec> {
+    let invalid = |what: String| Error::new(ErrorCode::INVALID_OPTIONS, what);
+    let engines = value.as_document().ok_or_else(|| mismatch("storageEngine", value, "object"))?;
+    let mut spec = StorageSpec::default();
+    for engine in engines {
+        if engine.name != "spinney" {
+            return Err(invalid(format!("storageEngine.{} is not a registered storage engine", engine.name)));
+        }
+        let options =
+            engine.value.as_document().ok_or_else(|| mismatch("storageEngine.spinney", &engine.value, "object"))?;
+        for option in options {
+            match (option.name.as_str(), option.value.as_str()) {
+                (Some("layout"), Some("btree")) => spec.layout = Layout::BTree,
+                (Some("layout"), Some("lsm")) => spec.layout = Layout::Lsm,
+                (Some("layout"), Some("lsm-tiered")) => spec.layout = Layout::LsmTiered,
+                _ => {
+                    let what = format!("storageEngine.spinney has no option {}: {}", option.name, option.value);
+                    return Err(invalid(format!("{what}; there is layout: \"btree\", \"lsm\" or \"lsm-tiered\"")));
+                }
+            }
+        }
+    }
+    Ok(spec)
+}
+
+/// Refuses a projection that is empty, or includes some fields and excludes others.
+fn check_projection(projection: Document<'_>) -> Result<()> {
+    let mut including = None;
+    for element in projection.elements().filter(|element| element.name != "_id") {
+        let includes = flag("wildcardProjection", &element.value)?;
+        if including.is_some_and(|other| other != includes) {
+            let what = format!("Cannot do exclusion on field {} in inclusion projection", element.name);
+            return Err(Error::new(ErrorCode::new(if includes { 31253 } else { 31254 }), what));
+        }
+        including = Some(includes);
+    }
+    if projection.is_empty() {
+        return Err(Error::new(ErrorCode::FAILED_TO_PARSE, "The 'wildcardProjection' field can't be an empty object"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<IndexSpec> {
+        IndexSpec::parse(DocumentBuf::from_json(json)?.view())
+    }
+
+    #[test]
+    fn malformed_specifications_have_the_codes_of_mongodb() {
+        for (json, code) in [
+            (r#"{"key":{"a":1}}"#, 9),
+            (r#"{"key":{},"name":"x"}"#, 67),
+            (r#"{"key":{"a":1},"name":""}"#, 67),
+            (r#"{"key":{"a":1},"name":123}"#, 14),
+            (r#"{"key":{"a":1},"name":"x","unknownOption":true}"#, 197),
+            (r#"{"key":{"a":"hashed"},"name":"x","unique":true}"#, 16764),
+            (r#"{"key":{"a":"hashed","b":"hashed"},"name":"x"}"#, 31303),
+            (r#"{"key":{"a":1,"b":1},"name":"x","expireAfterSeconds":1}"#, 67),
+            (r#"{"key":{"_id":1},"name":"x","expireAfterSeconds":1}"#, 197),
+            (r#"{"key":{"_id":1},"name":"x","hidden":true}"#, 197),
+            (r#"{"key":{"a":1},"name":"x","partialFilterExpression":"no"}"#, 14),
+            (r#"{"key":{"a":1},"name":"x","partialFilterExpression":{"$nor":[{"a":1}]}}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","partialFilterExpression":{"a":{"$not":{"$gt":5}}}}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","partialFilterExpression":{"a":{"$exists":false}}}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","partialFilterExpression":{"a":{"$regex":"x"}}}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","partialFilterExpression":{"a":{"$exists":true}},"sparse":true}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","collation":{}}"#, 2),
+            (r#"{"key":{"a":1},"name":"x","collation":"en"}"#, 14),
+            (r#"{"key":{"a":1},"name":"x","collation":{"locale":"de"}}"#, 2),
+            (r#"{"key":{"$**":1},"name":"x","sparse":true}"#, 67),
+            (r#"{"key":{"$**":1},"name":"x","unique":true}"#, 67),
+            (r#"{"key":{"$**":1},"name":"x","wildcardProjection":{"a":1,"b":0}}"#, 31254),
+            (r#"{"key":{"a":1},"name":"x","wildcardProjection":{"b":1}}"#, 2),
+            (r#"{"key":{"$**":1},"name":"x","wildcardProjection":"no"}"#, 14),
+            (r#"{"key":{"a.$**":1},"name":"x","wildcardProjection":{"b":1}}"#, 9),
+            (r#"{"key":{"a":"wildcard"},"name":"x"}"#, 7246202),
+            (r#"{"key":{"a":"text"},"name":"x"}"#, 67),
+            (r#"{"key":{"a":"2dsphere"},"name":"x"}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","weights":{"a":1}}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","expireAfterSeconds":"3"}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","expireAfterSeconds":-1}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","expireAfterSeconds":2147483648}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","storageEngine":{"wiredTiger":{}}}"#, 72),
+        ] {
+            assert_eq!(parse(json).unwrap_err().code().number(), code, "{json}");
+        }
+    }
+
+    #[test]
+    fn specifications_are_listed_without_what_is_off() {
+        let spec = parse(r#"{"name":"x","key":{"a":1},"unique":1,"sparse":false,"background":true,"v":1}"#).unwrap();
+        assert_eq!(spec.document().to_json(), r#"{"v":2,"key":{"a":1},"name":"x","unique":true}"#);
+        let layout = parse(r#"{"name":"x","key":{"a":1},"storageEngine":{"spinney":{"layout":"btree"}}}"#).unwrap();
+        assert_eq!(layout.storage.layout, Layout::BTree);
+        assert_eq!(parse(r#"{"name":"x","key":{"_id":1}}"#).unwrap().name, ID_INDEX);
+    }
+}

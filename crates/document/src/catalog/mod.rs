@@ -1,0 +1,23 @@
+//! The catalog: which collections and indexes there are, with what options, in which tables of the engine.
+//!
+//! # Format
+//! The engine's table `catalog` has a row for each collection and view: key = namespace, value = a BSON document, see
+//! the file `row.rs`; and under the key `#` the next number. Collections and indexes are stored in tables with names
+//! that are numbers, `c-<n>` and `i-<n>`, so that renaming changes one row.
+//!
+//! # Recovery
+//! Tables are created before the row that names them, and dropped after it is gone. At open, tables that no row names
+//! are dropped. A row changes in one transaction with what it describes.
+
+pub mod index_spec;
+pub mod namespace;
+pub mod options;
+pub mod registry;
+mod row;
+pub mod state;
+
+pub use index_spec::{IndexSpec, StorageSpec};
+pub use namespace::Namespace;
+pub use options::CollectionOptions;
+pub use registry::{Catalog, Entry};
+pub use state::{CollectionState, Index, Schema, SchemaGuard};

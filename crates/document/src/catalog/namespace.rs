@@ -1,0 +1,99 @@
+//! Names of databases and collections: `database.collection`.
+
+use std::fmt;
+
+use crate::base::{Error, ErrorCode, Result};
+
+/// The longest name of a database in bytes.
+pub const DATABASE_BYTES_MAX: usize = 63;
+
+/// The longest namespace in bytes.
+pub const NAMESPACE_BYTES_MAX: usize = 255;
+
+/// The collections that may begin with `system.`.
+const SYSTEM: [&str; 5] = ["system.views", "system.profile", "system.js", "system.users", "system.roles"];
+
+/// The name of a collection with that of its database.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Namespace {
+    text: String,
+    dot: usize,
+}
+
+impl Namespace {
+    /// The namespace of a collection in a database.
+    ///
+    /// # Errors
+    /// `InvalidNamespace` (73) for names that are empty, too long, or hold characters that they may not.
+    pub fn new(database: &str, collection: &str) -> Result<Self> {
+        let invalid = |what: String| Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
+        let text = format!("{database}.{collection}");
+        let forbidden =
+            |c: char| matches!(c, '/' | '\\' | '.' | ' ' | '"' | '$' | '\0' | '*' | '<' | '>' | ':' | '|' | '?');
+        if database.is_empty() || database.len() > DATABASE_BYTES_MAX || database.contains(forbidden) {
+            return invalid(format!("Invalid database name: '{database}'"));
+        }
+        if collection.is_empty() || collection.starts_with('.') || collection.contains(['$', '\0']) {
+            return invalid(format!("Invalid collection name: '{collection}'"));
+        }
+        if collection.starts_with("system.") && !SYSTEM.contains(&collection) {
+            return invalid(format!("Invalid system namespace: {text}"));
+        }
+        if text.len() > NAMESPACE_BYTES_MAX {
+            let what = format!("Fully qualified namespace is too long. Namespace: {text} Max: {NAMESPACE_BYTES_MAX}");
+            return invalid(what);
+        }
+        Ok(Self { text, dot: database.len() })
+    }
+
+    /// The namespace that a text like `database.collection` names; the first dot ends the database's name.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn parse(text: &str) -> Result<Self> {
+        let (database, collection) = text.split_once('.').unwrap_or((text, ""));
+        Self::new(database, collection)
+    }
+
+    /// The database.
+    #[must_use]
+    pub fn database(&self) -> &str {
+        &self.text[..self.dot]
+    }
+
+    /// The collection.
+    #[must_use]
+    pub fn collection(&self) -> &str {
+        &self.text[self.dot + 1..]
+    }
+
+    /// The whole name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_rules() {
+        let namespace = Namespace::parse("shop.orders.old").unwrap();
+        assert_eq!((namespace.database(), namespace.collection()), ("shop", "orders.old"));
+        for wrong in ["", "a", "a.", ".b", "a..b", "a b.c", "a.$b", "a.system.b", "a.b\0"] {
+            assert_eq!(Namespace::parse(wrong).unwrap_err().code(), ErrorCode::INVALID_NAMESPACE, "{wrong}");
+        }
+        assert!(Namespace::new(&"d".repeat(64), "c").is_err());
+        assert!(Namespace::new("d", &"c".repeat(253)).is_ok());
+        assert!(Namespace::new("d", &"c".repeat(254)).is_err());
+        assert!(Namespace::parse("a.system.views").is_ok());
+    }
+}

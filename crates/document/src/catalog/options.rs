@@ -1,0 +1,159 @@
+//! Options of collections and views, as `create` takes and `listCollections` shows them.
+
+use std::sync::Arc;
+
+use super::index_spec::{StorageSpec, check_collation, parse_storage};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, DocumentBuf, Value};
+use crate::expr::Context;
+use crate::query::Filter;
+
+/// What a collection or view is.
+#[derive(Clone, Debug, Default)]
+pub struct CollectionOptions {
+    /// For a view, the collection that it is on and its pipeline, an array in the bytes of a document.
+    pub view: Option<(String, DocumentBuf)>,
+    /// The filter that documents must match, ready to be asked.
+    pub validator: Option<Arc<Filter>>,
+    /// The same filter as it was given.
+    pub validator_expression: Option<DocumentBuf>,
+    /// What the validator covers.
+    pub validation_level: ValidationLevel,
+    /// What becomes of documents that are not valid.
+    pub validation_action: ValidationAction,
+    /// Where the collection is stored.
+    pub storage: StorageSpec,
+    /// The options as they are listed.
+    document: DocumentBuf,
+}
+
+/// Which writes a validator checks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ValidationLevel {
+    /// None.
+    Off,
+    /// Inserts, and updates of documents that are valid.
+    Moderate,
+    /// All.
+    #[default]
+    Strict,
+}
+
+/// What becomes of documents that are not valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ValidationAction {
+    /// They are refused.
+    #[default]
+    Error,
+    /// They are stored.
+    Warn,
+}
+
+impl CollectionOptions {
+    /// The options in a document such as `{validator: {a: {$exists: true}}}`.
+    ///
+    /// # Errors
+    /// `InvalidOptions` (72), `TypeMismatch` (14), `IDLUnknownField` (40415) and what the filter's parser says;
+    /// `CommandNotSupported` (115) for capped collections and time series.
+    pub fn parse(options: Document<'_>) -> Result<Self> {
+        let mut parsed = Self { document: DocumentBuf::from(options), ..Self::default() };
+        let (mut on, mut pipeline) = (None, None);
+        for element in options {
+            let (field, value) = (element.name.to_str_lossy(), element.value);
+            let mismatch = |expected: &str| {
+                let what = format!(
+                    "BSON field 'create.{field}' is the wrong type '{}', expected type '{expected}'",
+                    value.kind().name()
+                );
+                Error::new(ErrorCode::TYPE_MISMATCH, what)
+            };
+            match &*field {
+                "viewOn" => on = Some(value.as_str().ok_or_else(|| mismatch("string"))?.to_owned()),
+                "pipeline" => {
+                    let stages = value.as_array().ok_or_else(|| mismatch("array"))?;
+                    pipeline = Some(DocumentBuf::from(stages.as_document()));
+                }
+                "validator" => {
+                    let filter = value.as_document().ok_or_else(|| mismatch("object"))?;
+                    if !filter.is_empty() {
+                        parsed.validator = Some(Arc::new(Filter::parse(filter, &Context::default())?));
+                    }
+                    parsed.validator_expression = Some(DocumentBuf::from(filter));
+                }
+                "validationLevel" => parsed.validation_level = parse_level(&value)?,
+                "validationAction" => parsed.validation_action = parse_action(&value)?,
+                "storageEngine" => parsed.storage = parse_storage(&value)?,
+                "collation" => check_collation(&value)?,
+                "clusteredIndex" => check_clustered(&value)?,
+                "idIndex" | "indexOptionDefaults" | "changeStreamPreAndPostImages" => {
+                    value.as_document().ok_or_else(|| mismatch("object"))?;
+                }
+                "capped" if matches!(value, Value::Bool(false)) => {}
+                "capped" | "size" | "max" | "timeseries" | "expireAfterSeconds" | "encryptedFields" => {
+                    let what = format!("collections with the option '{field}' are not supported yet");
+                    return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
+                }
+                _ => {
+                    let what = format!("BSON field 'create.{field}' is an unknown field.");
+                    return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));
+                }
+            }
+        }
+        parsed.view = match (on, pipeline) {
+            (Some(on), pipeline) => Some((on, pipeline.unwrap_or_default())),
+            (None, None) => None,
+            (None, Some(_)) => {
+                let what = "'pipeline' requires 'viewOn' to also be specified";
+                return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+            }
+        };
+        Ok(parsed)
+    }
+
+    /// The options as `listCollections` shows them.
+    #[must_use]
+    pub fn document(&self) -> Document<'_> {
+        self.document.view()
+    }
+}
+
+fn parse_level(value: &Value<'_>) -> Result<ValidationLevel> {
+    match value.as_str() {
+        Some("off") => Ok(ValidationLevel::Off),
+        Some("moderate") => Ok(ValidationLevel::Moderate),
+        Some("strict") => Ok(ValidationLevel::Strict),
+        _ => Err(Error::bad_value(format!(
+            "Enumeration value {value} for field 'validationLevel' is not a valid value."
+        ))),
+    }
+}
+
+fn parse_action(value: &Value<'_>) -> Result<ValidationAction> {
+    match value.as_str() {
+        Some("error") => Ok(ValidationAction::Error),
+        Some("warn") => Ok(ValidationAction::Warn),
+        _ => Err(Error::bad_value(format!(
+            "Enumeration value {value} for field 'validationAction' is not a valid value."
+        ))),
+    }
+}
+
+/// Every collection is clustered by `_id`, which is what this option asks for.
+fn check_clustered(value: &Value<'_>) -> Result<()> {
+    let right = match value {
+        Value::Bool(is) => *is,
+        Value::Document(spec) => {
+            let key = spec.get("key").and_then(|key| key.as_document());
+            let id = doc! {"_id": 1};
+            key == Some(id.view()) && matches!(spec.get("unique"), Some(Value::Bool(true)))
+        }
+        _ => false,
+    };
+    if right {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorCode::INVALID_INDEX_SPECIFICATION_OPTION,
+        "The field 'clusteredIndex' must be {key: {_id: 1}, unique: true}",
+    ))
+}

@@ -1,0 +1,398 @@
+//! The catalog of a database that is open, and its changes.
+//!
+//! # Concurrency
+//! `changing` is held by each change from its checks to its end, so changes are one after the other. Inside it the lock
+//! of a collection's schema is taken, and then, shortly, that of the names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use spinney::{Durability, Layout, Table, TableOptions, Transaction};
+
+use super::index_spec::{ID_INDEX, IndexSpec, StorageSpec};
+use super::namespace::Namespace;
+use super::options::CollectionOptions;
+use super::row::{self, NUMBER_KEY};
+use super::state::{CollectionState, Index, Schema};
+use crate::base::{Environment, Error, ErrorCode, Result};
+use crate::bson::Document;
+
+/// The most indexes of a collection, with that of `_id`.
+pub const INDEXES_MAX: usize = 64;
+
+/// The table of the catalog itself.
+const CATALOG: &str = "catalog";
+
+/// What a namespace names.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A collection.
+    Collection(Arc<CollectionState>),
+    /// A view.
+    View(Arc<CollectionOptions>),
+}
+
+/// All collections, views and indexes.
+#[derive(Debug)]
+pub struct Catalog {
+    engine: spinney::Database,
+    table: Table,
+    environment: Arc<dyn Environment>,
+    names: RwLock<BTreeMap<Namespace, Entry>>,
+    /// The next number of a table.
+    changing: Mutex<u64>,
+}
+
+impl Catalog {
+    /// Reads the catalog of a database, and drops the tables that a crash has left without a row, and indexes that were
+    /// not built to their end.
+    ///
+    /// # Errors
+    /// Those of the engine; `DataCorruptionDetected` (374) for a row that makes no sense.
+    pub fn open(engine: spinney::Database, environment: Arc<dyn Environment>) -> Result<Self> {
+        let table = engine.open_or_create_table(CATALOG, TableOptions::default().layout(Layout::BTree))?;
+        let next = match table.get(NUMBER_KEY)? {
+            Some(bytes) => u64::from_le_bytes(*bytes.first_chunk().ok_or_else(|| row::corrupt("#", "number"))?),
+            None => 1,
+        };
+        let mut rows = Vec::new();
+        let mut entries = table.range(..);
+        while let Some((key, value)) = entries.advance()? {
+            if key != NUMBER_KEY {
+                rows.push((String::from_utf8_lossy(key).into_owned(), value.to_vec()));
+            }
+        }
+        drop(entries);
+        let names = RwLock::default();
+        let catalog = Self { engine, table, environment, names, changing: Mutex::new(next) };
+        let mut tables = BTreeSet::from([CATALOG.to_owned()]);
+        for (name, bytes) in rows {
+            let namespace = Namespace::parse(&name)?;
+            let entry = catalog.load(&namespace, &bytes, &mut tables)?;
+            catalog.names.write().insert(namespace, entry);
+        }
+        for table in catalog.engine.tables()? {
+            let ours = |prefix| table.name().strip_prefix(prefix).is_some_and(|rest: &str| rest.parse::<u64>().is_ok());
+            if (ours("c-") || ours("i-")) && !tables.contains(table.name()) {
+                catalog.engine.drop_table(table.name())?;
+            }
+        }
+        Ok(catalog)
+    }
+
+    fn load(&self, namespace: &Namespace, bytes: &[u8], tables: &mut BTreeSet<String>) -> Result<Entry> {
+        let row = row::decode(namespace.as_str(), bytes)?;
+        let Some(number) = row.number else { return Ok(Entry::View(Arc::new(row.options))) };
+        let mut open = |name: String| -> Result<Table> {
+            let table = self.engine.table(&name)?.ok_or_else(|| row::corrupt(namespace.as_str(), &name))?;
+            tables.insert(name);
+            Ok(table)
+        };
+        let table = open(collection_table(number))?;
+        let unfinished = row.indexes.iter().any(|index| !index.ready);
+        let ready = row.indexes.into_iter().filter(|index| index.ready);
+        let indexes = ready.map(|index| {
+            let table = open(index_table(index.number))?;
+            Ok(Arc::new(Index::new(index.number, table, index.spec, true, &index.multikey)))
+        });
+        let indexes = indexes.collect::<Result<_>>()?;
+        let schema =
+            Schema { namespace: namespace.clone(), uuid: row.uuid, options: row.options, indexes, dropped: false };
+        if unfinished {
+            self.put_row(number, &schema)?;
+        }
+        Ok(Entry::Collection(Arc::new(CollectionState::new(number, table, schema))))
+    }
+
+    /// The engine's database.
+    #[must_use]
+    pub fn engine(&self) -> &spinney::Database {
+        &self.engine
+    }
+
+    /// What a namespace names.
+    #[must_use]
+    pub fn find(&self, namespace: &Namespace) -> Option<Entry> {
+        self.names.read().get(namespace).cloned()
+    }
+
+    /// All names of a database, or of all databases, in their order.
+    #[must_use]
+    pub fn list(&self, database: Option<&str>) -> Vec<(Namespace, Entry)> {
+        let names = self.names.read();
+        let wanted = names.iter().filter(|(name, _)| database.is_none_or(|database| name.database() == database));
+        wanted.map(|(name, entry)| (name.clone(), entry.clone())).collect()
+    }
+
+    /// Creates a collection or a view.
+    ///
+    /// # Errors
+    /// `NamespaceExists` (48), also with the same options; `DatabaseDifferCase` (13297); those of the engine.
+    pub fn create(&self, namespace: &Namespace, options: CollectionOptions) -> Result<Entry> {
+        let mut next = self.changing.lock();
+        self.check_new(namespace)?;
+        let uuid = self.new_uuid();
+        let entry = if options.view.is_some() {
+            let row = row::encode_view(uuid, &options);
+            self.commit(|txn| txn.put(&self.table, namespace.as_str(), row.as_bytes()))?;
+            Entry::View(Arc::new(options))
+        } else {
+            let number = self.take_number(&mut next)?;
+            let table = self.engine.create_table(&collection_table(number), table_options(options.storage))?;
+            let schema = Schema { namespace: namespace.clone(), uuid, options, indexes: Vec::new(), dropped: false };
+            self.put_row(number, &schema)?;
+            Entry::Collection(Arc::new(CollectionState::new(number, table, schema)))
+        };
+        self.names.write().insert(namespace.clone(), entry.clone());
+        Ok(entry)
+    }
+
+    /// Drops a collection or view; whether there was one.
+    ///
+    /// # Errors
+    /// `LockTimeout` (24) while a transaction writes to the collection; those of the engine.
+    pub fn drop_namespace(&self, namespace: &Namespace) -> Result<bool> {
+        let _changing = self.changing.lock();
+        self.drop_locked(namespace)
+    }
+
+    fn drop_locked(&self, namespace: &Namespace) -> Result<bool> {
+        let Some(entry) = self.find(namespace) else { return Ok(false) };
+        let tables = match &entry {
+            Entry::View(_) => {
+                self.commit(|txn| txn.delete(&self.table, namespace.as_str()))?;
+                Vec::new()
+            }
+            Entry::Collection(state) => state.change(|schema| {
+                self.commit(|txn| txn.delete(&self.table, namespace.as_str()))?;
+                let indexes = schema.indexes.iter().map(|index| index_table(index.number));
+                let tables = indexes.chain([collection_table(state.number)]).collect();
+                Ok((Schema { dropped: true, ..schema.clone() }, tables))
+            })?,
+        };
+        self.names.write().remove(namespace);
+        for table in tables {
+            self.engine.drop_table(&table)?;
+        }
+        Ok(true)
+    }
+
+    /// Gives a collection another name, in the same database or another.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26); `NamespaceExists` (48) when the new name is taken and `drop_target` is not set;
+    /// `CommandNotSupportedOnView` (166); those of the engine.
+    pub fn rename(&self, from: &Namespace, to: &Namespace, drop_target: bool) -> Result<()> {
+        let _changing = self.changing.lock();
+        let state = match self.find(from) {
+            Some(Entry::Collection(state)) => state,
+            Some(Entry::View(_)) => {
+                let what = format!("cannot rename view: {from}");
+                return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED_ON_VIEW, what));
+            }
+            None => return Err(not_found(&format!("Source collection {from} does not exist"))),
+        };
+        if from == to {
+            return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, "Can't rename a collection to itself"));
+        }
+        if self.find(to).is_some() && drop_target {
+            self.drop_locked(to)?;
+        }
+        self.check_new(to).map_err(|error| match error.code() {
+            ErrorCode::NAMESPACE_EXISTS => Error::new(ErrorCode::NAMESPACE_EXISTS, "target namespace exists"),
+            _ => error,
+        })?;
+        state.change(|schema| {
+            let renamed = Schema { namespace: to.clone(), ..schema.clone() };
+            let row = row::encode(state.number, &renamed);
+            self.commit(|txn| {
+                txn.delete(&self.table, from.as_str())?;
+                txn.put(&self.table, to.as_str(), row.as_bytes())
+            })?;
+            Ok((renamed, ()))
+        })?;
+        let mut names = self.names.write();
+        names.remove(from);
+        names.insert(to.clone(), Entry::Collection(state));
+        Ok(())
+    }
+
+    /// Adds indexes that are still to be built, and returns them. Those that are there already are left out.
+    ///
+    /// # Errors
+    /// `IndexOptionsConflict` (85) and `IndexKeySpecsConflict` (86) for an index that differs from one that is there;
+    /// `CannotCreateIndex` (67) beyond [`INDEXES_MAX`]; those of [`CollectionState::change`] and of the engine.
+    pub fn add_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<Vec<Arc<Index>>> {
+        let mut next = self.changing.lock();
+        state.change(|schema| {
+            if schema.dropped {
+                return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
+            }
+            let (mut changed, mut added) = (schema.clone(), Vec::new());
+            for spec in specs {
+                if is_there(&changed, spec)? {
+                    continue;
+                }
+                if changed.indexes.len() + 2 > INDEXES_MAX {
+                    let what = format!("add index fails, too many indexes for {}", schema.namespace);
+                    return Err(Error::new(ErrorCode::CANNOT_CREATE_INDEX, what));
+                }
+                let number = self.take_number(&mut next)?;
+                let table = self.engine.create_table(&index_table(number), table_options(spec.storage))?;
+                let index = Arc::new(Index::new(number, table, spec.clone(), false, &[]));
+                changed.indexes.push(Arc::clone(&index));
+                added.push(index);
+            }
+            if !added.is_empty() {
+                self.put_row(state.number, &changed)?;
+            }
+            Ok((changed, added))
+        })
+    }
+
+    /// Marks indexes that were built to their end.
+    ///
+    /// # Errors
+    /// Those of [`CollectionState::change`] and of the engine.
+    pub fn finish_indexes(&self, state: &CollectionState, built: &[Arc<Index>]) -> Result<()> {
+        let _changing = self.changing.lock();
+        state.change(|schema| {
+            let mut changed = schema.clone();
+            for index in &mut changed.indexes {
+                if built.iter().any(|built| built.number == index.number) {
+                    *index = Arc::new(index.to_ready());
+                }
+            }
+            self.put_row(state.number, &changed)?;
+            Ok((changed, ()))
+        })
+    }
+
+    /// Drops indexes by their numbers.
+    ///
+    /// # Errors
+    /// Those of [`CollectionState::change`] and of the engine.
+    pub fn drop_indexes(&self, state: &CollectionState, numbers: &[u64]) -> Result<()> {
+        let _changing = self.changing.lock();
+        let dropped = state.change(|schema| {
+            let mut changed = schema.clone();
+            changed.indexes.retain(|index| !numbers.contains(&index.number));
+            if !changed.dropped {
+                self.put_row(state.number, &changed)?;
+            }
+            Ok((changed, !schema.dropped))
+        })?;
+        for number in numbers.iter().filter(|_| dropped) {
+            self.engine.drop_table(&index_table(*number))?;
+        }
+        Ok(())
+    }
+
+    /// Adds, within a transaction, paths that were arrays to the row of an index.
+    ///
+    /// # Errors
+    /// Those of the engine; `DataCorruptionDetected` (374).
+    pub fn add_multikey(&self, txn: &mut Transaction, schema: &Schema, index: &Index, found: &[u64]) -> Result<()> {
+        let name = schema.namespace.as_str();
+        let row = txn.get(&self.table, name)?.ok_or_else(|| row::corrupt(name, "row"))?;
+        let row = Document::from_checked_bytes(&row).ok_or_else(|| row::corrupt(name, "row"))?;
+        let row = row::with_multikey(name, row, index.number, found)?;
+        txn.put(&self.table, name, row.as_bytes())?;
+        Ok(())
+    }
+
+    fn check_new(&self, namespace: &Namespace) -> Result<()> {
+        let names = self.names.read();
+        if names.contains_key(namespace) {
+            let what = format!("Collection {namespace} already exists.");
+            return Err(Error::new(ErrorCode::NAMESPACE_EXISTS, what));
+        }
+        let wanted = namespace.database();
+        let clash = names.keys().map(Namespace::database);
+        let mut clash = clash.filter(|name| *name != wanted && name.to_lowercase() == wanted.to_lowercase());
+        if let Some(other) = clash.next() {
+            let what =
+                format!("db already exists with different case already have: [{other}] trying to create [{wanted}]");
+            return Err(Error::new(ErrorCode::DATABASE_DIFFER_CASE, what));
+        }
+        Ok(())
+    }
+
+    /// A number that no table has had. It is durable with the row that is put next, or never seen.
+    fn take_number(&self, next: &mut u64) -> Result<u64> {
+        let number = *next;
+        self.commit(|txn| txn.put(&self.table, NUMBER_KEY, (number + 1).to_le_bytes()))?;
+        *next += 1;
+        Ok(number)
+    }
+
+    fn new_uuid(&self) -> [u8; 16] {
+        let bits = u128::from(self.environment.random()) << 64 | u128::from(self.environment.random());
+        // Version 4, variant 1.
+        let bits = bits & !(0xF << 76) & !(0b11 << 62) | 4 << 76 | 0b10 << 62;
+        bits.to_be_bytes()
+    }
+
+    fn put_row(&self, number: u64, schema: &Schema) -> Result<()> {
+        let row = row::encode(number, schema);
+        self.commit(|txn| txn.put(&self.table, schema.namespace.as_str(), row.as_bytes()))
+    }
+
+    /// Commits a change of the catalog durably. A write of multikey paths may be in the way, which is then tried again.
+    fn commit(&self, mut write: impl FnMut(&mut Transaction) -> spinney::Result<()>) -> Result<()> {
+        loop {
+            let mut txn = self.engine.begin();
+            write(&mut txn)?;
+            match txn.commit_with(Durability::Sync) {
+                Err(error) if error.kind() == spinney::ErrorKind::Conflict => {}
+                committed => return Ok(committed?),
+            }
+        }
+    }
+}
+
+/// Whether an index of a specification is there; refuses one that is like it and not the same.
+fn is_there(schema: &Schema, spec: &IndexSpec) -> Result<bool> {
+    if spec.is_id() {
+        return Ok(true);
+    }
+    let conflict = |code, other: &str, what: &str| {
+        Err(Error::new(code, format!("{what}. Requested index: {}, existing index: {other}", spec.document())))
+    };
+    if spec.name == ID_INDEX {
+        return conflict(ErrorCode::INDEX_KEY_SPECS_CONFLICT, ID_INDEX, "The index name '_id_' is reserved");
+    }
+    for index in &schema.indexes {
+        let (other, json) = (&index.spec, index.spec.document().to_json());
+        let same = other.has_signature_of(spec);
+        if same && other.name == spec.name && other.has_options_of(spec) {
+            return Ok(true);
+        }
+        if other.name == spec.name {
+            let what = "An existing index has the same name as the requested index";
+            return conflict(ErrorCode::INDEX_KEY_SPECS_CONFLICT, &json, what);
+        }
+        if same {
+            let what = format!("Index already exists with a different name: {}", other.name);
+            return conflict(ErrorCode::INDEX_OPTIONS_CONFLICT, &json, &what);
+        }
+    }
+    Ok(false)
+}
+
+fn not_found(what: &str) -> Error {
+    Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what)
+}
+
+fn collection_table(number: u64) -> String {
+    format!("c-{number}")
+}
+
+fn index_table(number: u64) -> String {
+    format!("i-{number}")
+}
+
+fn table_options(storage: StorageSpec) -> TableOptions {
+    TableOptions::default().layout(storage.layout)
+}

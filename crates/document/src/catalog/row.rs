@@ -1,0 +1,138 @@
+//! The bytes of the catalog's rows.
+//!
+//! # Format
+//! The value under the key `#` is the next number, u64 little-endian. The value under a namespace is a BSON document:
+//!
+//! | field | content |
+//! |---|---|
+//! | `n` | the number of the collection, int64; a view has none |
+//! | `uuid` | binary of subtype 4 |
+//! | `options` | the options as they were given |
+//! | `indexes` | array of documents, see below; a view has none |
+//!
+//! An index has `n`, its number, int64; `spec`, the specification; `ready`, bool; `multikey`, an int64 of bits for each
+//! field.
+
+use super::index_spec::IndexSpec;
+use super::options::CollectionOptions;
+use super::state::{Index, Schema};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+
+/// The key of the next number.
+pub(super) const NUMBER_KEY: &[u8] = b"#";
+
+/// A row, read.
+pub(super) struct Row {
+    /// Nothing for a view.
+    pub(super) number: Option<u64>,
+    pub(super) uuid: [u8; 16],
+    pub(super) options: CollectionOptions,
+    pub(super) indexes: Vec<IndexRow>,
+}
+
+pub(super) struct IndexRow {
+    pub(super) number: u64,
+    pub(super) spec: IndexSpec,
+    pub(super) ready: bool,
+    pub(super) multikey: Vec<u64>,
+}
+
+pub(super) fn corrupt(namespace: &str, what: &str) -> Error {
+    Error::new(
+        ErrorCode::DATA_CORRUPTION_DETECTED,
+        format!("the catalog's row of '{namespace}' has no usable '{what}'"),
+    )
+}
+
+/// The row of a collection.
+pub(super) fn encode(number: u64, schema: &Schema) -> DocumentBuf {
+    let mut builder = DocumentBuilder::new();
+    builder.append("n", number.cast_signed());
+    builder.append("uuid", Value::Binary(4, &schema.uuid)).append("options", schema.options.document());
+    builder.open_array("indexes");
+    for index in &schema.indexes {
+        encode_index(&mut builder, index);
+    }
+    builder.close();
+    builder.finish()
+}
+
+fn encode_index(builder: &mut DocumentBuilder, index: &Index) {
+    builder.push_document().append("n", index.number.cast_signed()).append("spec", index.spec.document());
+    builder.append("ready", index.ready).open_array("multikey");
+    for bits in index.multikey() {
+        builder.push(bits.cast_signed());
+    }
+    builder.close().close();
+}
+
+/// The row of a view.
+pub(super) fn encode_view(uuid: [u8; 16], options: &CollectionOptions) -> DocumentBuf {
+    let mut builder = DocumentBuilder::new();
+    builder.append("uuid", Value::Binary(4, &uuid)).append("options", options.document());
+    builder.finish()
+}
+
+/// The row of a collection with bits added to an index's multikey paths.
+pub(super) fn with_multikey(namespace: &str, row: Document<'_>, number: u64, found: &[u64]) -> Result<DocumentBuf> {
+    let wrong = |what: &str| corrupt(namespace, what);
+    let mut builder = DocumentBuilder::new();
+    for element in row {
+        if element.name != "indexes" {
+            builder.append_element(&element);
+            continue;
+        }
+        builder.open_array("indexes");
+        for index in element.value.as_array().ok_or_else(|| wrong("indexes"))? {
+            let index = index.as_document().ok_or_else(|| wrong("indexes"))?;
+            builder.push_document();
+            let this = index.get("n").and_then(|n| n.as_exact_i64()) == Some(number.cast_signed());
+            for element in index {
+                match element.value.as_array().filter(|_| this && element.name == "multikey") {
+                    None => {
+                        builder.append_element(&element);
+                    }
+                    Some(bits) => {
+                        builder.open_array("multikey");
+                        for (bits, found) in bits.values().zip(found) {
+                            builder.push(bits.as_exact_i64().unwrap_or_default() | found.cast_signed());
+                        }
+                        builder.close();
+                    }
+                }
+            }
+            builder.close();
+        }
+        builder.close();
+    }
+    Ok(builder.finish())
+}
+
+pub(super) fn decode(namespace: &str, row: &[u8]) -> Result<Row> {
+    let wrong = |what: &str| corrupt(namespace, what);
+    let row = Document::parse(row)?;
+    let number = match row.get("n") {
+        None => None,
+        Some(n) => Some(n.as_exact_i64().ok_or_else(|| wrong("n"))?.cast_unsigned()),
+    };
+    let uuid = match row.get("uuid") {
+        Some(Value::Binary(4, bytes)) => *bytes.first_chunk().ok_or_else(|| wrong("uuid"))?,
+        _ => return Err(wrong("uuid")),
+    };
+    let options = row.get("options").and_then(|options| options.as_document()).ok_or_else(|| wrong("options"))?;
+    let options = CollectionOptions::parse(options)?;
+    let mut indexes = Vec::new();
+    for index in row.get("indexes").and_then(|indexes| indexes.as_array()).into_iter().flatten() {
+        let index = index.as_document().ok_or_else(|| wrong("indexes"))?;
+        let spec = index.get("spec").and_then(|spec| spec.as_document()).ok_or_else(|| wrong("spec"))?;
+        let multikey = index.get("multikey").and_then(|bits| bits.as_array()).ok_or_else(|| wrong("multikey"))?;
+        indexes.push(IndexRow {
+            number: index.get("n").and_then(|n| n.as_exact_i64()).ok_or_else(|| wrong("n"))?.cast_unsigned(),
+            spec: IndexSpec::parse(spec)?,
+            ready: matches!(index.get("ready"), Some(Value::Bool(true))),
+            multikey: multikey.values().map(|bits| bits.as_exact_i64().unwrap_or_default().cast_unsigned()).collect(),
+        });
+    }
+    Ok(Row { number, uuid, options, indexes })
+}

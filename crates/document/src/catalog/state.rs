@@ -1,0 +1,199 @@
+//! Collections and indexes in memory.
+//!
+//! # Concurrency
+//! A [`CollectionState`] has a lock that every transaction which writes to the collection holds shared until it has
+//! committed, and a change of the schema alone: it waits for those that do not know the new indexes. A second lock,
+//! held for a moment only, guards the pointer to the [`Schema`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{ArcRwLockReadGuard, RawRwLock, RwLock};
+use spinney::Table;
+
+use super::index_spec::IndexSpec;
+use super::namespace::Namespace;
+use super::options::CollectionOptions;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, DocumentBuf};
+
+/// How long a change of a collection waits for the transactions that write to it.
+pub const CHANGE_WAIT: Duration = Duration::from_secs(10);
+
+/// Holds a collection's schema as it is until a transaction has committed.
+#[derive(Debug)]
+pub struct SchemaGuard {
+    _guard: ArcRwLockReadGuard<RawRwLock, ()>,
+    schema: Arc<Schema>,
+}
+
+impl SchemaGuard {
+    /// The schema.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+}
+
+/// A collection: the table of its documents, and its schema.
+#[derive(Debug)]
+pub struct CollectionState {
+    /// The number in the names of its tables.
+    pub number: u64,
+    /// The documents: key = encoded `_id`, value = the document.
+    pub table: Table,
+    /// Shared by transactions that write, alone by a change of the schema.
+    writers: Arc<RwLock<()>>,
+    schema: RwLock<Arc<Schema>>,
+}
+
+/// What a collection is at a time. A change makes a new one.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    /// The name.
+    pub namespace: Namespace,
+    /// The UUID, which stays when the collection is renamed.
+    pub uuid: [u8; 16],
+    /// The options.
+    pub options: CollectionOptions,
+    /// The indexes but that of `_id`, in the order in which they were created.
+    pub indexes: Vec<Arc<Index>>,
+    /// Whether the collection was dropped.
+    pub dropped: bool,
+}
+
+/// An index: the table of its entries.
+#[derive(Debug)]
+pub struct Index {
+    /// The number in the name of its table.
+    pub number: u64,
+    /// The entries. Unique: key = fields, value = encoded `_id`, type bits. Else: key = fields, encoded `_id`; value =
+    /// type bits.
+    pub table: Table,
+    /// The specification.
+    pub spec: IndexSpec,
+    /// Whether it has all entries; before, writers maintain it, and queries do not use it.
+    pub ready: bool,
+    multikey: Vec<Multikey>,
+}
+
+/// The components of a field's path that were an array in some document, a bit each from the lowest. Bits are only ever
+/// set.
+#[derive(Debug)]
+struct Multikey {
+    /// What readers plan with: set before the document is committed.
+    seen: AtomicU64,
+    /// What the catalog's row holds: set when the row is committed.
+    stored: AtomicU64,
+}
+
+impl CollectionState {
+    /// A collection with its first schema.
+    #[must_use]
+    pub fn new(number: u64, table: Table, schema: Schema) -> Self {
+        Self { number, table, writers: Arc::default(), schema: RwLock::new(Arc::new(schema)) }
+    }
+
+    /// The schema as it is now.
+    #[must_use]
+    pub fn schema(&self) -> Arc<Schema> {
+        Arc::clone(&self.schema.read())
+    }
+
+    /// The schema, which stays as it is while the guard lives.
+    #[must_use]
+    pub fn hold(&self) -> SchemaGuard {
+        let guard = self.writers.read_arc();
+        SchemaGuard { _guard: guard, schema: self.schema() }
+    }
+
+    /// Runs `change` when no transaction that writes to the collection is open, with all later ones waiting; the schema
+    /// that it returns replaces the one that it is given.
+    ///
+    /// # Errors
+    /// `LockTimeout` (24) when a transaction is open for longer than [`CHANGE_WAIT`]; what `change` says. Either leaves
+    /// the schema as it was.
+    pub fn change<T>(&self, change: impl FnOnce(&Schema) -> Result<(Schema, T)>) -> Result<T> {
+        let Some(_alone) = self.writers.try_write_for(CHANGE_WAIT) else {
+            let what = "a transaction that writes to the collection has been open for too long";
+            return Err(Error::new(ErrorCode::LOCK_TIMEOUT, what));
+        };
+        let (changed, result) = change(&self.schema())?;
+        *self.schema.write() = Arc::new(changed);
+        Ok(result)
+    }
+}
+
+impl Schema {
+    /// The index of a name, that of `_id` excepted.
+    #[must_use]
+    pub fn index(&self, name: &str) -> Option<&Arc<Index>> {
+        self.indexes.iter().find(|index| index.spec.name == name)
+    }
+}
+
+impl Index {
+    /// An index with the multikey paths that the catalog's row has.
+    #[must_use]
+    pub fn new(number: u64, table: Table, spec: IndexSpec, ready: bool, multikey: &[u64]) -> Self {
+        let bits = |field: usize| multikey.get(field).copied().unwrap_or_default();
+        let fields = 0..spec.pattern.fields().len();
+        let multikey = fields.map(|field| Multikey { seen: bits(field).into(), stored: bits(field).into() }).collect();
+        Self { number, table, spec, ready, multikey }
+    }
+
+    /// The same index, ready. No transaction that writes to it may be open.
+    #[must_use]
+    pub fn to_ready(&self) -> Self {
+        Self::new(self.number, self.table.clone(), self.spec.clone(), true, &self.multikey())
+    }
+
+    /// For each field, the components of its path that were an array in some document, a bit each from the lowest.
+    #[must_use]
+    pub fn multikey(&self) -> Vec<u64> {
+        self.multikey.iter().map(|bits| bits.seen.load(Ordering::Acquire)).collect()
+    }
+
+    /// Whether some document has several keys, or might have.
+    #[must_use]
+    pub fn is_multikey(&self) -> bool {
+        self.multikey.iter().any(|bits| bits.seen.load(Ordering::Acquire) != 0)
+    }
+
+    /// Adds the paths of a document that were arrays. Whether the catalog's row lacks one of them, so that the
+    /// transaction that writes the document must add it there: another transaction that has added it may still fail.
+    #[must_use]
+    pub fn see_multikey(&self, found: &[u64]) -> bool {
+        let mut lacking = false;
+        for (bits, found) in self.multikey.iter().zip(found).filter(|(_, found)| **found != 0) {
+            // Released to the readers that plan with these bits before they read the document's entries.
+            if bits.seen.load(Ordering::Acquire) & found != *found {
+                bits.seen.fetch_or(*found, Ordering::AcqRel);
+            }
+            lacking |= bits.stored.load(Ordering::Acquire) & found != *found;
+        }
+        lacking
+    }
+
+    /// Notes that the catalog's row has these bits now.
+    pub fn stored_multikey(&self, stored: &[u64]) {
+        for (bits, stored) in self.multikey.iter().zip(stored) {
+            bits.stored.fetch_or(*stored, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether a document belongs to the index.
+    ///
+    /// # Errors
+    /// Those of the filter of a partial index.
+    pub fn takes(&self, document: Document<'_>) -> Result<bool> {
+        self.spec.filter.as_ref().map_or(Ok(true), |filter| filter.matches(document))
+    }
+
+    /// The wildcard projection.
+    #[must_use]
+    pub fn projection(&self) -> Option<&DocumentBuf> {
+        self.spec.wildcard_projection.as_ref()
+    }
+}

@@ -1,0 +1,91 @@
+//! Building an index over documents that are there already, while writers go on.
+//!
+//! Writers maintain the index from the moment at which the catalog has it. The build walks over the collection in the
+//! order of `_id`, a transaction for some documents at a time, and puts the entries that are not there yet. A writer
+//! that changes one of these documents meanwhile writes the same entries, so that one of the two fails with a conflict
+//! and begins again with a newer snapshot.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::duplicate::duplicate_key;
+use super::entries::Entry;
+use super::write::find;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::Document;
+use crate::catalog::{Catalog, CollectionState, Index};
+use crate::keys::KeySet;
+
+/// The most documents of one transaction of a build.
+const DOCUMENTS_MAX: usize = 1000;
+
+/// The most bytes of documents of one transaction of a build.
+const BYTES_MAX: usize = 4 << 20;
+
+/// Builds indexes that the catalog has as not ready, by one walk over the collection.
+///
+/// # Errors
+/// `DuplicateKey` (11000) for a unique index, those of the keys (171, 16766, 16746, 17280), those of the engine. The
+/// indexes are then of no use and are to be dropped.
+pub fn build(catalog: &Catalog, collection: &CollectionState, indexes: &[Arc<Index>]) -> Result<()> {
+    let mut last: Option<Vec<u8>> = None;
+    loop {
+        match build_part(catalog, collection, indexes, last.as_deref()) {
+            Ok(Some(id)) => last = Some(id),
+            Ok(None) => return Ok(()),
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Adds the entries of the documents behind one `_id`; the last `_id` that was reached, or nothing at the end.
+fn build_part(
+    catalog: &Catalog,
+    collection: &CollectionState,
+    indexes: &[Arc<Index>],
+    behind: Option<&[u8]>,
+) -> Result<Option<Vec<u8>>> {
+    let mut txn = catalog.engine().begin();
+    let schema = collection.schema();
+    let (mut keys, mut entry) = (KeySet::new(), Entry::default());
+    let (mut count, mut bytes, mut last) = (0, 0, None);
+    let mut lacking: Vec<(&Arc<Index>, SmallVec<[u64; 4]>)> = Vec::new();
+    let start = behind.map_or(Bound::Unbounded, Bound::Excluded);
+    let mut documents = txn.range(&collection.table, (start, Bound::<&[u8]>::Unbounded));
+    while let Some((id, document)) = documents.advance()? {
+        (count, bytes) = (count + 1, bytes + document.len());
+        let view = Document::from_checked_bytes(document).ok_or_else(|| {
+            Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, format!("{}: a document is no BSON", schema.namespace))
+        })?;
+        for index in indexes {
+            find(index, Some(view), &mut keys)?;
+            for key in keys.iter() {
+                entry.set(index, key, id)?;
+                match txn.get(&index.table, entry.key())? {
+                    None => txn.put(&index.table, entry.key(), entry.value())?,
+                    Some(there) if index.spec.unique && !there.starts_with(id) => {
+                        return Err(duplicate_key(&schema, index, key));
+                    }
+                    Some(_) => {}
+                }
+            }
+            if index.see_multikey(keys.multikey()) {
+                lacking.push((index, keys.multikey().into()));
+            }
+        }
+        if count == DOCUMENTS_MAX || bytes >= BYTES_MAX {
+            last = Some(id.to_vec());
+            break;
+        }
+    }
+    drop(documents);
+    for (index, found) in &lacking {
+        catalog.add_multikey(&mut txn, &schema, index, found)?;
+    }
+    txn.commit()?;
+    lacking.iter().for_each(|(index, found)| index.stored_multikey(found));
+    Ok(last)
+}

@@ -1,0 +1,86 @@
+//! The error of a key that a unique index has already.
+
+use std::fmt::Write as _;
+
+use crate::base::{Error, ErrorCode};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::catalog::{Index, Schema};
+use crate::keys::{Key, TypeReader, decode_field};
+
+/// `DuplicateKey` (11000) for an `_id`.
+#[must_use]
+pub fn duplicate_id(schema: &Schema, id: &Value<'_>) -> Error {
+    let mut value = DocumentBuilder::new();
+    value.append("_id", *id);
+    error(schema, crate::catalog::index_spec::ID_INDEX, doc! {"_id": 1}.view(), &value.finish())
+}
+
+/// `DuplicateKey` (11000) for a key of an index.
+#[must_use]
+pub fn duplicate_key(schema: &Schema, index: &Index, key: Key<'_>) -> Error {
+    let (mut rest, mut types) = (key.fields, TypeReader::new(key.types));
+    let mut value = DocumentBuilder::new();
+    for field in index.spec.pattern.fields() {
+        let Some((found, behind)) = decode_field(rest, field.direction(), &mut types) else { break };
+        value.append(&field.path, &found);
+        rest = behind;
+    }
+    error(schema, &index.spec.name, index.spec.pattern.document(), &value.finish())
+}
+
+fn error(schema: &Schema, index: &str, pattern: Document<'_>, value: &DocumentBuf) -> Error {
+    let mut shown = String::new();
+    write_document(&mut shown, value.view());
+    let what = format!("E11000 duplicate key error collection: {} index: {index} dup key: {shown}", schema.namespace);
+    Error::new(ErrorCode::DUPLICATE_KEY, what).with_key(pattern.as_bytes(), value.as_bytes())
+}
+
+/// Appends a document as MongoDB writes it in messages: `{ a: 1, b: "x" }`.
+pub fn write_document(out: &mut String, document: Document<'_>) {
+    out.push('{');
+    for (index, element) in document.elements().enumerate() {
+        out.push_str(if index == 0 { " " } else { ", " });
+        out.push_str(&element.name.to_str_lossy());
+        out.push_str(": ");
+        write_value(out, &element.value);
+    }
+    out.push_str(if document.is_empty() { "}" } else { " }" });
+}
+
+/// Appends a value as MongoDB writes it in messages.
+pub fn write_value(out: &mut String, value: &Value<'_>) {
+    match value {
+        Value::Double(number) if number.is_finite() => append(out, format_args!("{number:?}")),
+        Value::String(text) | Value::Symbol(text) => append(out, format_args!("\"{text}\"")),
+        Value::Document(document) => write_document(out, *document),
+        Value::Array(array) => {
+            out.push('[');
+            for (index, value) in array.values().enumerate() {
+                out.push_str(if index == 0 { " " } else { ", " });
+                write_value(out, &value);
+            }
+            out.push_str(if array.is_empty() { "]" } else { " ]" });
+        }
+        Value::Binary(subtype, bytes) => {
+            append(out, format_args!("BinData({subtype}, "));
+            bytes.iter().for_each(|byte| append(out, format_args!("{byte:02X}")));
+            out.push(')');
+        }
+        Value::Undefined => out.push_str("undefined"),
+        Value::ObjectId(id) => append(out, format_args!("ObjectId('{id}')")),
+        Value::DateTime(millis) => append(out, format_args!("new Date({millis})")),
+        Value::Regex(regex) => {
+            let (pattern, options) = regex.parts();
+            append(out, format_args!("/{pattern}/{options}"));
+        }
+        Value::Timestamp(at) => append(out, format_args!("Timestamp({}, {})", at.time, at.increment)),
+        Value::Decimal128(number) => append(out, format_args!("{number}")),
+        Value::MinKey => out.push_str("MinKey"),
+        Value::MaxKey => out.push_str("MaxKey"),
+        other => append(out, format_args!("{other}")),
+    }
+}
+
+fn append(out: &mut String, arguments: std::fmt::Arguments<'_>) {
+    out.write_fmt(arguments).expect("a String takes any text");
+}

@@ -1,0 +1,290 @@
+//! A collection as a program uses it: each call is a transaction of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use spinney::Durability;
+
+use super::prepare::{Prepared, prepare};
+use super::stored::{Documents, StoredDocument};
+use super::transaction::DocumentTransaction;
+use super::validate::{Validation, validate};
+use crate::base::{Environment, Error, ErrorCode, Result};
+use crate::bson::{Document, ObjectIds, Value, ValueBuf};
+use crate::catalog::{Catalog, CollectionState, Namespace, Schema};
+use crate::keys::encode_id;
+
+/// How often a statement is tried that conflicts with others.
+const TRIES: u32 = 100;
+
+/// The most documents of one transaction of an `insert_many`.
+const INSERT_DOCUMENTS_MAX: usize = 1000;
+
+/// The most bytes of documents of one transaction of an `insert_many`.
+const INSERT_BYTES_MAX: usize = 4 << 20;
+
+/// How a write is committed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriteOptions {
+    /// What a commit survives. Default: what the engine's options say.
+    pub durability: Option<Durability>,
+}
+
+/// What became of the documents of an `insert_many`.
+#[derive(Debug, Default)]
+pub struct InsertMany {
+    /// How many were inserted.
+    pub inserted: usize,
+    /// The positions of those that were not, and why, in ascending order.
+    pub errors: Vec<(usize, Error)>,
+}
+
+/// A collection. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    catalog: Arc<Catalog>,
+    state: Arc<CollectionState>,
+    ids: Arc<ObjectIds>,
+    environment: Arc<dyn Environment>,
+}
+
+impl Collection {
+    pub(crate) fn new(
+        catalog: Arc<Catalog>,
+        state: Arc<CollectionState>,
+        ids: Arc<ObjectIds>,
+        environment: Arc<dyn Environment>,
+    ) -> Self {
+        Self { catalog, state, ids, environment }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn namespace(&self) -> Namespace {
+        self.schema().namespace.clone()
+    }
+
+    /// What the collection is now: its options and indexes.
+    #[must_use]
+    pub fn schema(&self) -> Arc<Schema> {
+        self.state.schema()
+    }
+
+    /// The collection as transactions know it.
+    #[must_use]
+    pub fn state(&self) -> &Arc<CollectionState> {
+        &self.state
+    }
+
+    /// Inserts a document, and returns its `_id`, which is made when it has none.
+    ///
+    /// # Errors
+    /// `DuplicateKey` (11000), `DocumentValidationFailure` (121), and those of
+    /// [`DocumentTransaction::insert`] and [`prepare`].
+    pub fn insert_one(&self, document: Document<'_>) -> Result<ValueBuf> {
+        self.insert_one_with(document, WriteOptions::default())
+    }
+
+    /// As [`Self::insert_one`], with options.
+    ///
+    /// # Errors
+    /// As [`Self::insert_one`].
+    pub fn insert_one_with(&self, document: Document<'_>, options: WriteOptions) -> Result<ValueBuf> {
+        let prepared = self.prepare(document)?;
+        self.transact(options, |txn| txn.insert(&self.state, prepared.view()))?;
+        Ok(ValueBuf::from(prepared.id()))
+    }
+
+    /// Inserts documents, in transactions of up to a thousand. With `ordered`, it stops at the first that cannot be
+    /// inserted; else all others are inserted.
+    ///
+    /// # Errors
+    /// Those of the engine; what was inserted before stays. Documents that cannot be inserted are told in the result.
+    pub fn insert_many<'d>(
+        &self,
+        documents: impl IntoIterator<Item = Document<'d>>,
+        ordered: bool,
+        options: WriteOptions,
+    ) -> Result<InsertMany> {
+        let mut result = InsertMany::default();
+        let (mut part, mut bytes): (Vec<(usize, Prepared<'d>)>, _) = (Vec::new(), 0);
+        for (position, document) in documents.into_iter().enumerate() {
+            let refused = match self.prepare(document) {
+                Ok(prepared) => {
+                    bytes += prepared.view().as_bytes().len();
+                    part.push((position, prepared));
+                    None
+                }
+                Err(error) => Some(error),
+            };
+            // Those before one that is refused come first.
+            if refused.is_some() || part.len() == INSERT_DOCUMENTS_MAX || bytes >= INSERT_BYTES_MAX {
+                self.insert_part(&mut part, ordered, options, &mut result)?;
+                bytes = 0;
+                if ordered && !result.errors.is_empty() {
+                    return Ok(result);
+                }
+            }
+            if let Some(error) = refused {
+                result.errors.push((position, error));
+                if ordered {
+                    return Ok(result);
+                }
+            }
+        }
+        self.insert_part(&mut part, ordered, options, &mut result)?;
+        Ok(result)
+    }
+
+    /// Inserts documents in one transaction, without those that cannot be.
+    fn insert_part(
+        &self,
+        part: &mut Vec<(usize, Prepared<'_>)>,
+        ordered: bool,
+        options: WriteOptions,
+        result: &mut InsertMany,
+    ) -> Result<()> {
+        if part.is_empty() {
+            return Ok(());
+        }
+        let (inserted, errors) = self.transact(options, |txn| {
+            let (mut inserted, mut errors) = (0, Vec::new());
+            for (position, prepared) in part.iter() {
+                match txn.insert(&self.state, prepared.view()) {
+                    Ok(()) => inserted += 1,
+                    Err(error) if is_of_document(&error) => {
+                        errors.push((*position, error));
+                        if ordered {
+                            break;
+                        }
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok((inserted, errors))
+        })?;
+        result.inserted += inserted;
+        result.errors.extend(errors);
+        part.clear();
+        Ok(())
+    }
+
+    /// The document with an `_id`.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn find_by_id<'v>(&self, id: impl Into<Value<'v>>) -> Result<Option<StoredDocument>> {
+        let mut key = Vec::with_capacity(32);
+        encode_id(&mut key, &id.into());
+        Ok(self.state.table.get(key)?.map(StoredDocument::new))
+    }
+
+    /// All documents in the order of `_id`, as they are now.
+    #[must_use]
+    pub fn documents(&self) -> Documents {
+        Documents::new(self.catalog.engine().snapshot().range(&self.state.table, ..))
+    }
+
+    /// Puts a document in the place of the one with an `_id`; whether there was one, and whether it was different. The
+    /// replacement gets the `_id` when it has none.
+    ///
+    /// # Errors
+    /// `ImmutableField` (66) when the replacement has another `_id`; else as [`Self::insert_one`].
+    pub fn replace_by_id<'v>(&self, id: impl Into<Value<'v>>, new: Document<'_>) -> Result<(bool, bool)> {
+        let id = id.into();
+        self.transact(WriteOptions::default(), |txn| {
+            let Some(old) = txn.find_by_id(&self.state, &id)? else { return Ok((false, false)) };
+            let own = old.view().element("_id").filter(|_| new.element("_id").is_none());
+            let new = match own {
+                None => prepare(new, || self.new_id())?,
+                Some(id) => {
+                    let mut builder = crate::bson::DocumentBuilder::new();
+                    builder.append_element(&id).append_all(new);
+                    Prepared::Changed(builder.finish())
+                }
+            };
+            Ok((true, txn.replace(&self.state, old.view(), new.view())?))
+        })
+    }
+
+    /// Removes the document with an `_id`; whether there was one.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn delete_by_id<'v>(&self, id: impl Into<Value<'v>>) -> Result<bool> {
+        let id = id.into();
+        self.transact(WriteOptions::default(), |txn| match txn.find_by_id(&self.state, &id)? {
+            Some(old) => txn.delete(&self.state, old.view()).map(|()| true),
+            None => Ok(false),
+        })
+    }
+
+    /// Proves that the collection and its indexes agree.
+    ///
+    /// # Errors
+    /// Those of the engine; what is wrong with the collection is in the result.
+    pub fn validate(&self) -> Result<Validation> {
+        validate(&self.catalog, &self.state)
+    }
+
+    /// Runs `body` in a transaction and commits it; both again, after a growing pause, when another transaction was in
+    /// the way.
+    ///
+    /// # Errors
+    /// What `body` says; `WriteConflict` (112) when the hundredth try conflicts too; those of the commit.
+    pub fn transact<T>(
+        &self,
+        options: WriteOptions,
+        mut body: impl FnMut(&mut DocumentTransaction) -> Result<T>,
+    ) -> Result<T> {
+        let mut tries = 1;
+        loop {
+            let mut txn = DocumentTransaction::new(Arc::clone(&self.catalog));
+            let done = body(&mut txn).and_then(|value| {
+                match options.durability {
+                    Some(durability) => txn.commit_with(durability)?,
+                    None => txn.commit()?,
+                }
+                Ok(value)
+            });
+            match done {
+                Err(error) if error.is_conflict() && tries < TRIES => pause(tries),
+                done => return done,
+            }
+            tries += 1;
+        }
+    }
+
+    fn prepare<'d>(&self, document: Document<'d>) -> Result<Prepared<'d>> {
+        prepare(document, || self.new_id())
+    }
+
+    fn new_id(&self) -> crate::bson::ObjectId {
+        let seconds = u32::try_from(self.environment.now_ms() / 1000).unwrap_or_default();
+        self.ids.next(seconds)
+    }
+}
+
+/// Whether an error is about one document, so that others may still be inserted.
+fn is_of_document(error: &Error) -> bool {
+    !matches!(
+        error.code(),
+        ErrorCode::WRITE_CONFLICT
+            | ErrorCode::LOCK_TIMEOUT
+            | ErrorCode::OUT_OF_DISK_SPACE
+            | ErrorCode::DATA_CORRUPTION_DETECTED
+            | ErrorCode::SHUTDOWN_IN_PROGRESS
+            | ErrorCode::INTERNAL_ERROR
+            | ErrorCode::NAMESPACE_NOT_FOUND
+    )
+}
+
+/// Waits before another try: not at all at first, then up to 20 ms.
+fn pause(tries: u32) {
+    if tries > 2 {
+        let wait = Duration::from_micros(100 << tries.min(8)).min(Duration::from_millis(20));
+        let (lock, never) = (Mutex::new(()), Condvar::new());
+        never.wait_for(&mut lock.lock(), wait);
+    }
+}

@@ -1,0 +1,25 @@
+//! Documents of a collection: insert, find by `_id`, replace and delete, with all indexes maintained in the same
+//! transaction.
+//!
+//! # Invariants
+//! 1. An index has exactly the entries of the documents that it takes: [`validate`] proves it.
+//! 2. An entry is put once between removals, so that it can be removed by a single-delete.
+//! 3. Two transactions that insert the same key of a unique index write the same key of the engine, and one of them
+//!    fails: the engine's conflict is the constraint.
+//!
+//! Entries of indexes that are not unique are written without a look at what is there.
+
+pub mod build;
+pub mod duplicate;
+mod entries;
+pub mod handle;
+pub mod prepare;
+pub mod stored;
+pub mod transaction;
+pub mod validate;
+mod write;
+
+pub use handle::{Collection, InsertMany, WriteOptions};
+pub use stored::{Documents, StoredDocument};
+pub use transaction::DocumentTransaction;
+pub use validate::Validation;

@@ -1,0 +1,110 @@
+//! Transactions over documents of any number of collections.
+//!
+//! # Concurrency
+//! A transaction holds the schemas of the collections that it writes to until it ends, so that no index appears or
+//! goes meanwhile. A statement whose snapshot is older than a change of an index fails with a conflict of the engine.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use spinney::{Durability, Transaction};
+
+use super::entries::Entry;
+use super::stored::{Documents, StoredDocument};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::Value;
+use crate::catalog::{Catalog, CollectionState, Index, Schema, SchemaGuard};
+use crate::keys::{KeySet, encode_id};
+
+/// A transaction: it sees the documents as they were when it began, with its own writes on top. Dropping it rolls it
+/// back.
+#[derive(Debug)]
+pub struct DocumentTransaction {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) txn: Transaction,
+    held: SmallVec<[(u64, SchemaGuard); 2]>,
+    /// Paths that were arrays and that the catalog's rows have when this commits.
+    pub(super) multikey: Vec<(Arc<Index>, SmallVec<[u64; 4]>)>,
+    pub(super) buffers: Buffers,
+}
+
+/// Memory that the writes of a transaction share.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    pub(super) id: Vec<u8>,
+    pub(super) entry: Entry,
+    /// For each index, the keys of the document that goes and of the one that comes.
+    pub(super) keys: Vec<(KeySet, KeySet)>,
+}
+
+impl DocumentTransaction {
+    pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
+        let txn = catalog.engine().begin();
+        Self { catalog, txn, held: SmallVec::new(), multikey: Vec::new(), buffers: Buffers::default() }
+    }
+
+    /// The document with an `_id`.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn find_by_id(&self, collection: &CollectionState, id: &Value<'_>) -> Result<Option<StoredDocument>> {
+        let mut key = Vec::with_capacity(32);
+        encode_id(&mut key, id);
+        Ok(self.txn.get(&collection.table, key)?.map(StoredDocument::new))
+    }
+
+    /// All documents in the order of `_id`.
+    #[must_use]
+    pub fn documents(&self, collection: &CollectionState) -> Documents {
+        Documents::new(self.txn.range(&collection.table, ..))
+    }
+
+    /// The engine's transaction, for reads of indexes.
+    #[must_use]
+    pub fn engine(&self) -> &Transaction {
+        &self.txn
+    }
+
+    /// Commits.
+    ///
+    /// # Errors
+    /// `WriteConflict` (112) when another transaction has changed a document or key that this one wrote: begin again.
+    pub fn commit(self) -> Result<()> {
+        self.finish(Transaction::commit)
+    }
+
+    /// Commits with a durability.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub fn commit_with(self, durability: Durability) -> Result<()> {
+        self.finish(|txn| txn.commit_with(durability))
+    }
+
+    fn finish(self, commit: impl FnOnce(Transaction) -> spinney::Result<()>) -> Result<()> {
+        let Self { txn, held, multikey, .. } = self;
+        commit(txn)?;
+        multikey.iter().for_each(|(index, found)| index.stored_multikey(found));
+        drop(held);
+        Ok(())
+    }
+
+    /// The schema of a collection, which stays as it is until the transaction ends.
+    pub(super) fn hold(&mut self, collection: &CollectionState) -> Result<Arc<Schema>> {
+        let held = self.held.iter().find(|(number, _)| *number == collection.number);
+        let schema = match held {
+            Some((_, guard)) => Arc::clone(guard.schema()),
+            None => {
+                let guard = collection.hold();
+                let schema = Arc::clone(guard.schema());
+                self.held.push((collection.number, guard));
+                schema
+            }
+        };
+        if schema.dropped {
+            let what = format!("collection {} was dropped", schema.namespace);
+            return Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what));
+        }
+        Ok(schema)
+    }
+}

@@ -1,0 +1,200 @@
+//! The writes of a transaction: a document and its entries in all indexes.
+//!
+//! Each write first finds the keys and checks every constraint, and writes only then: one that fails leaves nothing.
+
+use std::sync::Arc;
+
+use super::duplicate::{duplicate_id, duplicate_key};
+use super::entries::{Change, differences};
+use super::prepare::check_id;
+use super::transaction::DocumentTransaction;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, DocumentBuilder, Value, equal};
+use crate::catalog::options::{ValidationAction, ValidationLevel};
+use crate::catalog::{CollectionState, Index, Schema};
+use crate::keys::{KeySet, encode_id, extract};
+
+impl DocumentTransaction {
+    /// Inserts a document whose first field is `_id`, as [`prepare`](super::prepare::prepare) makes it.
+    ///
+    /// # Errors
+    /// `DuplicateKey` (11000), `DocumentValidationFailure` (121), those of the keys (171, 16766, 16746, 17280), those
+    /// of the engine. The document is then not there; earlier writes of the transaction are.
+    pub fn insert(&mut self, collection: &CollectionState, document: Document<'_>) -> Result<()> {
+        let schema = self.hold(collection)?;
+        let id = self.take_id(document)?;
+        check_valid(&schema, None, document)?;
+        if self.txn.contains(&collection.table, &self.buffers.id)? {
+            return Err(duplicate_id(&schema, &id));
+        }
+        self.find_keys(&schema, None, Some(document))?;
+        self.check_unique(&schema)?;
+        self.write_entries(&schema)?;
+        self.txn.put(&collection.table, &self.buffers.id, document.as_bytes())?;
+        Ok(())
+    }
+
+    /// Puts `new` in the place of `old`, which is in the collection; whether there was a difference.
+    ///
+    /// # Errors
+    /// `ImmutableField` (66) when the documents have different `_id`s; else as [`Self::insert`].
+    pub fn replace(&mut self, collection: &CollectionState, old: Document<'_>, new: Document<'_>) -> Result<bool> {
+        let schema = self.hold(collection)?;
+        let (old_id, id) = (id_of(old)?, self.take_id(new)?);
+        if !equal(&old_id, &id) {
+            let what = "Performing an update on the path '_id' would modify the immutable field '_id'";
+            return Err(Error::new(ErrorCode::IMMUTABLE_FIELD, what));
+        }
+        if old.as_bytes() == new.as_bytes() {
+            return Ok(false);
+        }
+        check_valid(&schema, Some(old), new)?;
+        self.find_keys(&schema, Some(old), Some(new))?;
+        self.check_unique(&schema)?;
+        self.write_entries(&schema)?;
+        self.txn.put(&collection.table, &self.buffers.id, new.as_bytes())?;
+        Ok(true)
+    }
+
+    /// Removes a document, which is in the collection.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn delete(&mut self, collection: &CollectionState, document: Document<'_>) -> Result<()> {
+        let schema = self.hold(collection)?;
+        self.take_id(document)?;
+        self.find_keys(&schema, Some(document), None)?;
+        self.write_entries(&schema)?;
+        self.txn.delete(&collection.table, &self.buffers.id)?;
+        Ok(())
+    }
+
+    /// Encodes a document's `_id` into the buffer, and returns it.
+    fn take_id<'d>(&mut self, document: Document<'d>) -> Result<Value<'d>> {
+        let id = id_of(document)?;
+        self.buffers.id.clear();
+        encode_id(&mut self.buffers.id, &id);
+        if self.buffers.id.len() > super::entries::ENTRY_KEY_BYTES_MAX {
+            let what = format!("the _id has {} bytes as a key", self.buffers.id.len());
+            return Err(Error::new(ErrorCode::KEY_TOO_LONG, what));
+        }
+        Ok(id)
+    }
+
+    /// Finds the keys that each index has of the document that goes and of the one that comes.
+    fn find_keys(&mut self, schema: &Schema, old: Option<Document<'_>>, new: Option<Document<'_>>) -> Result<()> {
+        let keys = &mut self.buffers.keys;
+        keys.resize_with(keys.len().max(schema.indexes.len()), Default::default);
+        for (index, (before, after)) in schema.indexes.iter().zip(keys) {
+            if let (Some(old), Some(new)) = (old, new)
+                && has_same_fields(index, old, new)
+            {
+                before.reset();
+                after.reset();
+                continue;
+            }
+            find(index, old, before)?;
+            find(index, new, after)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses keys of unique indexes that other documents have.
+    fn check_unique(&mut self, schema: &Schema) -> Result<()> {
+        for (index, (before, after)) in schema.indexes.iter().zip(&self.buffers.keys) {
+            if !index.spec.unique {
+                continue;
+            }
+            for change in differences(before, after) {
+                if let Change::Added(key) = change
+                    && self.txn.contains(&index.table, key.fields)?
+                {
+                    return Err(duplicate_key(schema, index, key));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the differences of the keys.
+    fn write_entries(&mut self, schema: &Schema) -> Result<()> {
+        let (txn, buffers) = (&mut self.txn, &mut self.buffers);
+        let mut lacking: Vec<(&Arc<Index>, &KeySet)> = Vec::new();
+        for (index, (before, after)) in schema.indexes.iter().zip(&buffers.keys) {
+            for change in differences(before, after) {
+                let (Change::Removed(key) | Change::Added(key) | Change::Retyped(key)) = change;
+                buffers.entry.set(index, key, &buffers.id)?;
+                if matches!(change, Change::Removed(_) | Change::Retyped(_)) {
+                    txn.single_delete(&index.table, buffers.entry.key())?;
+                }
+                if matches!(change, Change::Added(_) | Change::Retyped(_)) {
+                    txn.put(&index.table, buffers.entry.key(), buffers.entry.value())?;
+                }
+            }
+            if index.see_multikey(after.multikey()) {
+                lacking.push((index, after));
+            }
+        }
+        for (index, keys) in lacking {
+            self.catalog.add_multikey(txn, schema, index, keys.multikey())?;
+            self.multikey.push((Arc::clone(index), keys.multikey().into()));
+        }
+        Ok(())
+    }
+}
+
+/// The keys that an index has of a document; none when it does not take it.
+pub(super) fn find(index: &Index, document: Option<Document<'_>>, keys: &mut KeySet) -> Result<()> {
+    match document {
+        Some(document) if index.takes(document)? => {
+            extract(&index.spec.pattern, index.spec.sparse, index.projection(), document, keys)
+        }
+        _ => {
+            keys.reset();
+            Ok(())
+        }
+    }
+}
+
+/// The `_id` of a document that can be stored.
+fn id_of(document: Document<'_>) -> Result<Value<'_>> {
+    match document.first() {
+        Some(first) if first.name == "_id" => {
+            check_id(&first.value)?;
+            Ok(first.value)
+        }
+        _ => Err(Error::new(ErrorCode::INVALID_ID_FIELD, "a document to store begins with the field '_id'")),
+    }
+}
+
+/// Whether an index cannot tell two documents from each other, by the bytes of the fields that its paths begin with.
+fn has_same_fields(index: &Index, old: Document<'_>, new: Document<'_>) -> bool {
+    let pattern = &index.spec.pattern;
+
+    if index.spec.filter.is_some() || pattern.is_wildcard() {
+        return false;
+    }
+    pattern.fields().iter().all(|field| {
+        let name = field.path.split('.').next().unwrap_or_default();
+        old.element(name).map(|element| element.raw()) == new.element(name).map(|element| element.raw())
+    })
+}
+
+fn check_valid(schema: &Schema, old: Option<Document<'_>>, new: Document<'_>) -> Result<()> {
+    let options = &schema.options;
+    let Some(validator) = &options.validator else { return Ok(()) };
+    let checked = match options.validation_level {
+        ValidationLevel::Off => false,
+        ValidationLevel::Strict => true,
+        ValidationLevel::Moderate => old.map_or(Ok(true), |old| validator.matches(old))?,
+    };
+    if !checked || options.validation_action == ValidationAction::Warn || validator.matches(new)? {
+        return Ok(());
+    }
+    let mut info = DocumentBuilder::new();
+    if let Some(id) = new.get("_id") {
+        info.append("failingDocumentId", id);
+    }
+    let error = Error::new(ErrorCode::DOCUMENT_VALIDATION_FAILURE, "Document failed validation");
+    Err(error.with_err_info(info.finish().into_bytes()))
+}

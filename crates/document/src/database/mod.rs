@@ -1,0 +1,240 @@
+//! A document database: collections and their indexes in one database of the engine.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::{Environment, Error, ErrorCode, Result, System};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, ObjectIds};
+use crate::catalog::index_spec::ID_INDEX;
+use crate::catalog::{Catalog, CollectionOptions, CollectionState, Entry, IndexSpec, Namespace};
+use crate::collection::build::build;
+use crate::collection::{Collection, DocumentTransaction};
+
+/// A document database. Cheap to clone.
+///
+/// ```
+/// use spinney_document::{Database, doc};
+///
+/// # let dir = tempfile::tempdir()?;
+/// let db = Database::open(dir.path().join("db"), spinney::Options::default())?;
+/// let people = db.collection_or_create("app.people")?;
+/// db.create_indexes("app.people", &[doc! {"key": &doc! {"name": 1}, "name": "name_1", "unique": true}])?;
+/// people.insert_one(doc! {"_id": 1, "name": "Ada"}.view())?;
+/// let again = people.insert_one(doc! {"_id": 2, "name": "Ada"}.view());
+/// assert_eq!(again.unwrap_err().code().number(), 11000);
+/// assert_eq!(people.find_by_id(1)?.unwrap().view().to_json(), r#"{"_id":1,"name":"Ada"}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Database {
+    catalog: Arc<Catalog>,
+    ids: Arc<ObjectIds>,
+    environment: Arc<dyn Environment>,
+}
+
+impl Database {
+    /// Opens the database in a directory, or creates it.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn open(path: impl AsRef<Path>, options: spinney::Options) -> Result<Self> {
+        Self::with_engine(spinney::Database::open(path, options)?)
+    }
+
+    /// The document database in an open database of the engine.
+    ///
+    /// # Errors
+    /// Those of the engine; `DataCorruptionDetected` (374) when the catalog makes no sense.
+    pub fn with_engine(engine: spinney::Database) -> Result<Self> {
+        Self::with_parts(engine, Arc::new(System))
+    }
+
+    /// The document database in an open database of the engine, with a source of time and randomness.
+    ///
+    /// # Errors
+    /// As [`Self::with_engine`].
+    pub fn with_parts(engine: spinney::Database, environment: Arc<dyn Environment>) -> Result<Self> {
+        let catalog = Arc::new(Catalog::open(engine, Arc::clone(&environment))?);
+        let ids = Arc::new(ObjectIds::new(environment.random()));
+        Ok(Self { catalog, ids, environment })
+    }
+
+    /// The engine's database.
+    #[must_use]
+    pub fn engine(&self) -> &spinney::Database {
+        self.catalog.engine()
+    }
+
+    /// The collection with a name such as `app.people`, if there is one.
+    ///
+    /// # Errors
+    /// `InvalidNamespace` (73); `CommandNotSupportedOnView` (166) when the name is a view's.
+    pub fn collection(&self, namespace: &str) -> Result<Option<Collection>> {
+        let namespace = Namespace::parse(namespace)?;
+        match self.catalog.find(&namespace) {
+            Some(Entry::Collection(state)) => Ok(Some(self.handle(state))),
+            Some(Entry::View(_)) => {
+                let what = format!("Namespace {namespace} is a view, not a collection");
+                Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED_ON_VIEW, what))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The collection with a name, created without options when there is none.
+    ///
+    /// # Errors
+    /// As [`Self::collection`] and [`Self::create_collection`].
+    pub fn collection_or_create(&self, namespace: &str) -> Result<Collection> {
+        loop {
+            if let Some(collection) = self.collection(namespace)? {
+                return Ok(collection);
+            }
+            match self.create_collection(namespace, Document::empty()) {
+                // Another thread was first.
+                Err(error) if error.code() == ErrorCode::NAMESPACE_EXISTS => {}
+                Err(error) => return Err(error),
+                Ok(()) => {}
+            }
+        }
+    }
+
+    /// Creates a collection, or a view with the options `viewOn` and `pipeline`.
+    ///
+    /// # Errors
+    /// `NamespaceExists` (48), `InvalidNamespace` (73), and those of [`CollectionOptions::parse`].
+    pub fn create_collection(&self, namespace: &str, options: Document<'_>) -> Result<()> {
+        let namespace = Namespace::parse(namespace)?;
+        let options = CollectionOptions::parse(options)?;
+        self.catalog.create(&namespace, options).map(drop)
+    }
+
+    /// Drops a collection with its indexes, or a view; whether there was one.
+    ///
+    /// # Errors
+    /// `LockTimeout` (24) while a transaction writes to the collection; those of the engine.
+    pub fn drop_collection(&self, namespace: &str) -> Result<bool> {
+        self.catalog.drop_namespace(&Namespace::parse(namespace)?)
+    }
+
+    /// Drops all collections and views of a database.
+    ///
+    /// # Errors
+    /// As [`Self::drop_collection`]; some may be dropped then.
+    pub fn drop_database(&self, database: &str) -> Result<()> {
+        for (namespace, _) in self.catalog.list(Some(database)) {
+            self.catalog.drop_namespace(&namespace)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a collection another name; with `drop_target`, in place of the collection that has it.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26), `NamespaceExists` (48), and those of [`Self::drop_collection`].
+    pub fn rename_collection(&self, from: &str, to: &str, drop_target: bool) -> Result<()> {
+        self.catalog.rename(&Namespace::parse(from)?, &Namespace::parse(to)?, drop_target)
+    }
+
+    /// The names of the databases.
+    #[must_use]
+    pub fn list_databases(&self) -> Vec<String> {
+        let mut names: Vec<_> =
+            self.catalog.list(None).into_iter().map(|(name, _)| name.database().to_owned()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The collections and views of a database as `listCollections` shows them: `{name, type, options, info}`.
+    #[must_use]
+    pub fn list_collections(&self, database: &str) -> Vec<DocumentBuf> {
+        let listed = self.catalog.list(Some(database)).into_iter().map(|(namespace, entry)| {
+            let mut builder = DocumentBuilder::new();
+            builder.append("name", namespace.collection());
+            match entry {
+                Entry::View(options) => {
+                    builder.append("type", "view").append("options", options.document());
+                    builder.open_document("info").append("readOnly", true).close();
+                }
+                Entry::Collection(state) => {
+                    let schema = state.schema();
+                    builder.append("type", "collection").append("options", schema.options.document());
+                    builder.open_document("info").append("readOnly", false);
+                    builder.append("uuid", crate::bson::Value::Binary(4, &schema.uuid)).close();
+                    builder.append("idIndex", IndexSpec::of_id().document());
+                }
+            }
+            builder.finish()
+        });
+        listed.collect()
+    }
+
+    /// Creates indexes by specifications such as `{key: {a: 1}, name: "a_1"}`, while writers go on, and returns how
+    /// many were not there yet. The collection is created when there is none.
+    ///
+    /// # Errors
+    /// Those of [`IndexSpec::parse`]; `IndexOptionsConflict` (85), `IndexKeySpecsConflict` (86); `DuplicateKey` (11000)
+    /// when documents break the constraint of a unique index. No index is created then.
+    pub fn create_indexes(&self, namespace: &str, specs: &[DocumentBuf]) -> Result<usize> {
+        let specs = specs.iter().map(|spec| IndexSpec::parse(spec.view())).collect::<Result<Vec<_>>>()?;
+        let collection = self.collection_or_create(namespace)?;
+        let added = self.catalog.add_indexes(collection.state(), &specs)?;
+        if added.is_empty() {
+            return Ok(0);
+        }
+        let built = build(&self.catalog, collection.state(), &added)
+            .and_then(|()| self.catalog.finish_indexes(collection.state(), &added));
+        if let Err(error) = built {
+            let numbers: Vec<_> = added.iter().map(|index| index.number).collect();
+            self.catalog.drop_indexes(collection.state(), &numbers)?;
+            return Err(error);
+        }
+        Ok(added.len())
+    }
+
+    /// Drops the index with a name, or all but that of `_id` for `*`.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26), `IndexNotFound` (27), `InvalidOptions` (72) for the index of `_id`.
+    pub fn drop_indexes(&self, namespace: &str, name: &str) -> Result<()> {
+        let collection = self.existing(namespace)?;
+        let schema = collection.schema();
+        let numbers: Vec<u64> = match name {
+            "*" => schema.indexes.iter().map(|index| index.number).collect(),
+            ID_INDEX => return Err(Error::new(ErrorCode::INVALID_OPTIONS, "cannot drop _id index")),
+            _ => match schema.index(name) {
+                Some(index) => vec![index.number],
+                None => {
+                    let what = format!("index not found with name [{name}]");
+                    return Err(Error::new(ErrorCode::INDEX_NOT_FOUND, what));
+                }
+            },
+        };
+        self.catalog.drop_indexes(collection.state(), &numbers)
+    }
+
+    /// The specifications of a collection's indexes, that of `_id` first.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26).
+    pub fn list_indexes(&self, namespace: &str) -> Result<Vec<DocumentBuf>> {
+        let schema = self.existing(namespace)?.schema();
+        let others = schema.indexes.iter().map(|index| DocumentBuf::from(index.spec.document()));
+        Ok(std::iter::once(DocumentBuf::from(IndexSpec::of_id().document())).chain(others).collect())
+    }
+
+    /// Begins a transaction over documents of any number of collections.
+    #[must_use]
+    pub fn begin(&self) -> DocumentTransaction {
+        DocumentTransaction::new(Arc::clone(&self.catalog))
+    }
+
+    fn existing(&self, namespace: &str) -> Result<Collection> {
+        self.collection(namespace)?
+            .ok_or_else(|| Error::new(ErrorCode::NAMESPACE_NOT_FOUND, format!("ns does not exist: {namespace}")))
+    }
+
+    fn handle(&self, state: Arc<CollectionState>) -> Collection {
+        Collection::new(Arc::clone(&self.catalog), state, Arc::clone(&self.ids), Arc::clone(&self.environment))
+    }
+}

@@ -1,0 +1,46 @@
+//! The constants of a command that filters, expressions and updates are compiled with.
+
+use crate::bson::{Document, Timestamp, Value, ValueBuf};
+
+/// What the names `$$NOW`, `$$CLUSTER_TIME` and the variables of `let` stand for while a command runs, and where its
+/// random numbers begin.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// The time of the command in milliseconds since 1970.
+    pub now: i64,
+    /// The cluster time, where there is one.
+    pub cluster_time: Option<Timestamp>,
+    /// The seed of the random numbers of `$rand`, `$sampleRate` and `$sample`.
+    pub seed: u64,
+    /// The variables of `let`.
+    variables: Vec<(String, ValueBuf)>,
+}
+
+impl Context {
+    /// The constants of a command that begins at `now`, in milliseconds since 1970.
+    #[must_use]
+    pub fn new(now: i64) -> Self {
+        Self { now, ..Self::default() }
+    }
+
+    /// The same constants with the variables of a document: `{name: value, ..}`.
+    #[must_use]
+    pub fn with_variables(mut self, variables: Document<'_>) -> Self {
+        for element in variables {
+            self.set(&element.name.to_str_lossy(), element.value.into());
+        }
+        self
+    }
+
+    /// Defines a variable, or gives it another value.
+    pub fn set(&mut self, name: &str, value: ValueBuf) {
+        self.variables.retain(|(known, _)| known != name);
+        self.variables.push((name.to_owned(), value));
+    }
+
+    /// The value of a variable of `let`.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<Value<'_>> {
+        self.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.view())
+    }
+}

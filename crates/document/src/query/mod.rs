@@ -1,0 +1,83 @@
+//! Filters: documents such as `{a: {$gt: 5}, "b.c": "x"}` that say which documents match.
+//!
+//! - [`Filter::parse`] reads a filter strictly, with MongoDB's error codes, into a tree of [`Node`]s.
+//! - [`Filter::matches`] tests a document in place; [`Filter::matches_at`] tells the position in an array as well that
+//!   the positional operators use.
+//! - [`bounds`] gives the intervals of values that a filter implies for a path, for use with an index.
+
+pub mod bitmask;
+pub mod bounds;
+pub mod node;
+pub mod parse;
+pub mod predicate;
+pub mod schema;
+mod schema_parse;
+pub mod types;
+
+use crate::base::Result;
+use crate::bson::Document;
+use crate::expr::Context;
+
+pub use bounds::{Bounds, Interval};
+pub use node::{Node, Position};
+pub use predicate::Predicate;
+
+/// A compiled filter.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    root: Node,
+}
+
+impl Filter {
+    /// Reads a filter.
+    ///
+    /// # Errors
+    /// MongoDB's: mostly `BadValue` (2), `FailedToParse` (9) and `TypeMismatch` (14).
+    pub fn parse(filter: Document<'_>, context: &Context) -> Result<Self> {
+        Ok(Self { root: parse::document(filter, context, parse::Place::Top)? })
+    }
+
+    /// The filter that matches every document.
+    #[must_use]
+    pub const fn all() -> Self {
+        Self { root: Node::And(Vec::new()) }
+    }
+
+    /// The filter of a tree.
+    #[must_use]
+    pub const fn from_node(root: Node) -> Self {
+        Self { root }
+    }
+
+    /// The tree.
+    #[inline]
+    #[must_use]
+    pub const fn root(&self) -> &Node {
+        &self.root
+    }
+
+    /// Whether the filter matches every document because it has no conditions.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.root, Node::And(nodes) if nodes.is_empty())
+    }
+
+    /// Whether a document matches.
+    ///
+    /// # Errors
+    /// Those of the expressions in `$expr`, and of a regular expression that exceeds its limit.
+    #[inline]
+    pub fn matches(&self, document: Document<'_>) -> Result<bool> {
+        self.root.matches(document, None)
+    }
+
+    /// Whether a document matches, and where in the array that the last matching condition looked into.
+    ///
+    /// # Errors
+    /// As [`Self::matches`].
+    pub fn matches_at(&self, document: Document<'_>) -> Result<(bool, Option<usize>)> {
+        let position = Position::default();
+        let matched = self.root.matches(document, Some(&position))?;
+        Ok((matched, position.get()))
+    }
+}
