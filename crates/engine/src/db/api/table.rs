@@ -181,8 +181,9 @@ impl Table {
     ///
     /// # Errors
     /// `Invalid` when the snapshot was not taken before the table was created, or in another database; when the table
-    /// was flushed or loaded already, for then it may not know any more what was deleted: create it again, and begin the
-    /// load at once; while another such load is under way. `Poisoned`, `Closed`, `Invalid` when the table was dropped.
+    /// was flushed or loaded already, for then it may not know any more what was deleted: create it again, and begin
+    /// the load at once; while another such load is under way. `Poisoned`, `Closed`, `Invalid` when the table was
+    /// dropped.
     pub fn bulk_load_below(&self, snapshot: &Snapshot) -> Result<BulkLoad<'_>> {
         if !Arc::ptr_eq(snapshot.db().core(), self.core()) {
             return Err(Error::invalid("the snapshot is of another database than the table"));

@@ -10,9 +10,9 @@
 //!         B-tree: merge the runs into it, as a flush does
 //! ```
 //!
-//! A load below writes gets no place in the order of commits: its entries have the seqnum of a snapshot that is older than
-//! the table, and its runs lie below all that flushes have laid down. From its beginning on nothing but L0 is written,
-//! and no tombstone is dropped.
+//! A load below writes gets no place in the order of commits: its entries have the seqnum of a snapshot that is older
+//! than the table, and its runs lie below all that flushes have laid down. From its beginning on nothing but L0 is
+//! written, and no tombstone is dropped.
 //!
 //! # Invariants
 //! 1. When the runs are shown, all older changes of the table lie in trees, and all newer ones in memtables: so they
