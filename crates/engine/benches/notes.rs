@@ -1,5 +1,5 @@
-//! What a note costs: commits of one put of 144 bytes (a key of 16, a value of 128), `Buffered`, one thread, with a note
-//! of 32 bytes and without.
+//! What a note costs: commits of one put of 144 bytes (a key of 16, a value of 128), `Buffered`, one thread, with a
+//! note of 32 bytes and without.
 //!
 //! Run with `cargo bench -p spinney --bench notes -- [DIRECTORY] [THOUSANDS OF COMMITS] [ROUNDS]`: the least time of a
 //! commit over rounds that take turns, and the bytes of the log for each.

@@ -134,8 +134,8 @@ pub enum Op {
     MultiGet(View, usize, Vec<Key>),
     /// Reads a range, up to so many entries.
     Range(View, Span, usize),
-    /// Reads ranges of a table, from the first key to the second, from the third to the fourth, in the order of the keys
-    /// or the other way round.
+    /// Reads ranges of a table, from the first key to the second, from the third to the fourth, in the order of the
+    /// keys or the other way round.
     Ranges(View, usize, Vec<Key>, bool),
     /// Opens a range in a slot, to be read step by step while other things happen. Never on a transaction, which
     /// changes under it.
