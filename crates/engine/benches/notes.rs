@@ -47,5 +47,7 @@ fn run(directory: &Path, commits: u64, note: &[u8]) -> (Duration, u64) {
         }
         database.write(&batch).expect("a commit");
     }
-    (start.elapsed(), database.log_end().0 - from.0)
+    let time = start.elapsed();
+    database.sync().expect("a sync");
+    (time, database.log_end().0 - from.0)
 }
