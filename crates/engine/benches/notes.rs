@@ -1,5 +1,5 @@
-//! What a note costs: commits of one put of 144 bytes (a key of 16, a value of 128), `Buffered`, one thread, with a note
-//! of 32 bytes and without.
+//! What a note costs: commits of one put of 144 bytes (a key of 16, a value of 128), `Buffered`, one thread, with a
+//! note of 32 bytes and without.
 //!
 //! Run with `cargo bench -p spinney --bench notes -- [DIRECTORY] [THOUSANDS OF COMMITS] [ROUNDS]`: the least time of a
 //! commit over rounds that take turns, and the bytes of the log for each.
@@ -47,5 +47,7 @@ fn run(directory: &Path, commits: u64, note: &[u8]) -> (Duration, u64) {
         }
         database.write(&batch).expect("a commit");
     }
-    (start.elapsed(), database.log_end().0 - from.0)
+    let time = start.elapsed();
+    database.sync().expect("a sync");
+    (time, database.log_end().0 - from.0)
 }
