@@ -202,7 +202,11 @@ pub(crate) fn live(op: &Op, engine: &mut Engine, progress: &Mutex<Progress>) -> 
         // What recovery found is durable before the first read.
         // A load makes the commits before it durable too.
         None if matches!(op, Op::Load(..)) && !committed => {}
-        None if matches!(op, Op::Sync | Op::Reopen(_) | Op::Load(..) | Op::Recreate(_) | Op::RecreateAll) => {
+        None if matches!(
+            op,
+            Op::Sync | Op::Reopen(_) | Op::Load(..) | Op::LoadBelow(..) | Op::Recreate(_) | Op::RecreateAll
+        ) =>
+        {
             (progress.durable, progress.written) = (version, version)
         }
         None => {}

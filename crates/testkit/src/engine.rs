@@ -196,6 +196,30 @@ impl Engine {
         Ok(())
     }
 
+    /// Recreates a table and loads it below changes, which are made durable first.
+    fn load_below(&mut self, number: usize, pairs: &[Pair], changes: &[Change]) -> Result<()> {
+        self.drop_slots();
+        self.database().sync()?;
+        let name = self.tables[number].name().to_owned();
+        self.database().drop_table(&name)?;
+        let snapshot = self.database().snapshot();
+        self.tables[number] = self.database().create_table(&name, self.config.table_options(number))?;
+        let table = self.tables[number].clone();
+        let mut load = table.bulk_load_below(&snapshot)?;
+        self.write(changes, spinney::Durability::Sync)?;
+        for (key, value) in pairs {
+            load.push(key, value)?;
+        }
+        let mut written = Vec::new();
+        load.finish_with(|key, _, _| {
+            written.push(key.to_vec());
+            Ok(())
+        })?;
+        let expected = pairs.iter().map(|(key, _)| key);
+        let expected: Vec<_> = expected.filter(|key| changes.iter().any(|change| change.key == **key)).collect();
+        agree("a load below changes", &written.iter().collect(), &expected)
+    }
+
     /// Drops all tables and creates them again, each by one call. What was committed before is made durable first.
     fn recreate_all(&mut self) -> Result<()> {
         self.drop_slots();
@@ -428,6 +452,7 @@ impl Engine {
                 }
                 load.finish()?;
             }
+            Op::LoadBelow(table, pairs, changes) => self.load_below(*table, pairs, changes)?,
             Op::Recreate(table) => self.recreate(*table)?,
             Op::RecreateAll => self.recreate_all()?,
             Op::Sync => self.database().sync()?,

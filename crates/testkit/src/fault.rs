@@ -293,6 +293,8 @@ impl Run {
 fn operations(seed: u64) -> Vec<Op> {
     let mut rng = Rng::new(seed);
     let mut ops = generate_writes(seed, TABLES, OPS);
+    // It is several commits, of which a fault may leave the first ones.
+    ops.retain(|op| !matches!(op, Op::LoadBelow(..)));
     for table in 0..TABLES {
         ops.push(Op::Load(table, (0..60).map(|number| (vec![b'l', number], rng.bytes(300))).collect()));
         let change = |number| Change { table, key: vec![b'l', number], write: Write::Put(rng.bytes(300)) };

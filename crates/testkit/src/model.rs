@@ -319,6 +319,16 @@ impl Model {
                     |(key, value): &Pair| Change { table: *table, key: key.clone(), write: Write::Put(value.clone()) };
                 self.commit(pairs.iter().map(put));
             }
+            Op::LoadBelow(table, pairs, changes) => {
+                self.drop_slots();
+                self.recreate(*table);
+                self.commit(changes.iter().cloned());
+                let is_changed = |key: &Key| changes.iter().any(|change| change.key == *key);
+                let loaded = pairs.iter().filter(|(key, _)| !is_changed(key));
+                let put =
+                    |(key, value): &Pair| Change { table: *table, key: key.clone(), write: Write::Put(value.clone()) };
+                self.commit(loaded.map(put));
+            }
             Op::Recreate(table) => {
                 self.drop_slots();
                 self.recreate(*table);

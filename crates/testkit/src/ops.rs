@@ -155,6 +155,9 @@ pub enum Op {
     WaitIdle(usize),
     /// Loads entries, whose keys ascend, into a table: one durable commit.
     Load(usize, Vec<Pair>),
+    /// Recreates a table as [`Self::Recreate`] does, and loads entries, whose keys ascend, below the changes that are
+    /// made meanwhile: puts and deletes of single keys.
+    LoadBelow(usize, Vec<Pair>, Vec<Change>),
     /// Drops a table and creates it again, empty; all slots are dropped before.
     Recreate(usize),
     /// Drops all tables together and creates them again together, empty; all slots are dropped before.
@@ -292,6 +295,7 @@ impl Generator {
             19 => Op::CompactLevel(self.table(), *self.rng.pick(&[0, 0, 1, 2])),
             20 => Op::Hold(self.table(), self.rng.chance(50)),
             21 => Op::WaitIdle(self.table()),
+            22 if self.rng.chance(20) => self.load_below(),
             22 => self.load(),
             23 if self.rng.chance(30) => Op::RecreateAll,
             23 => Op::Recreate(self.table()),
@@ -317,6 +321,21 @@ impl Generator {
             keys.drain(..from);
         }
         Op::Load(table, keys.into_iter().map(|key| (key, self.value())).collect())
+    }
+
+    /// A load below changes of about half of its keys, and of others.
+    fn load_below(&mut self) -> Op {
+        let table = self.table();
+        let mut keys = self.keys.clone();
+        keys.retain(|_| self.rng.chance(50));
+        let pairs = keys.into_iter().map(|key| (key, self.value())).collect();
+        let mut keys = self.keys.clone();
+        keys.retain(|_| self.rng.chance(50));
+        let changes = keys.into_iter().map(|key| {
+            let value = if self.rng.chance(50) { None } else { Some(self.value()) };
+            Change { table, key, write: value.into() }
+        });
+        Op::LoadBelow(table, pairs, changes.collect())
     }
 
     fn slot(&mut self) -> usize {
@@ -598,6 +617,12 @@ impl fmt::Display for Op {
             Self::Load(table, pairs) => {
                 let pairs = pairs.iter().map(|(key, value)| format!("{} = {}", show_bytes(key), show(Some(value))));
                 write!(f, "load t{table} {{{}}}", pairs.collect::<Vec<_>>().join("; "))
+            }
+            Self::LoadBelow(table, pairs, changes) => {
+                let pairs = pairs.iter().map(|(key, value)| format!("{} = {}", show_bytes(key), show(Some(value))));
+                let pairs = pairs.collect::<Vec<_>>().join("; ");
+                let changes = changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+                write!(f, "recreate t{table}, load {{{pairs}}} below {{{changes}}}")
             }
             Self::Recreate(table) => write!(f, "recreate t{table}"),
             Self::RecreateAll => write!(f, "recreate all tables"),

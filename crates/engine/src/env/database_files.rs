@@ -21,7 +21,7 @@ use std::sync::{Arc, Weak};
 
 /// The number of descriptors that files share which are opened lazily. Half of what a process may have by default on
 /// Linux (1024), so that the log, and what else the program has, find some; and enough that the files which reads use
-/// at a time seldom have to be opened again, which costs some ten microseconds.
+/// at a time seldom have to be opened again.
 pub const DESCRIPTORS_MAX: usize = 512;
 
 /// A file system for one open of a database.

@@ -152,8 +152,10 @@ impl Loader {
         let table = &below.table;
         let mut checked = Ok(());
         if !runs.is_empty() {
-            // The load is durable from here on: so must be the commits that it was made from.
-            let shown = self.commits.force_log(self.commits.log.tail()).and_then(|()| self.show_below(&below, runs));
+            // The load is durable from here on: so must be the commits that it was made from, and those over it.
+            let over = if table.options.logged { Ok(()) } else { self.flusher.flush_now(table) };
+            let logged = over.and_then(|()| self.commits.force_log(self.commits.log.tail()));
+            let shown = logged.and_then(|()| self.show_below(&below, runs));
             if let Err(error) = shown {
                 if is_lack(&error) || self.state.health.check_poison().is_ok() {
                     self.discard(runs);
