@@ -48,8 +48,8 @@ impl OverlayFileSystem {
         Self { below, names: Arc::default() }
     }
 
-    /// A file that can be written here: one that was written before, or one of the file system below. That is named here
-    /// when it is changed: else it is closed when nobody uses it.
+    /// A file that can be written here: one that was written before, or one of the file system below. That is named
+    /// here when it is changed: else it is closed when nobody uses it.
     fn writable(&self, path: &Path, direct: bool) -> io::Result<Arc<OverlayFile>> {
         match self.names.lock().get(path) {
             Some(Node::File(file)) => return Ok(Arc::clone(file)),
