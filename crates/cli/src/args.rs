@@ -312,7 +312,7 @@ pub(crate) struct ShapeArgs {
     pub(crate) json: bool,
 }
 
-/// Print all counters of the database
+/// Print all counters of the database: while a process has it open, those of that process, not older than a second
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney stat shop

@@ -6,7 +6,7 @@ use crate::escape::{escape, one_line};
 use crate::failure::{Absent, Usage};
 use crate::output::{Form, Output, Values, argument};
 use crate::scan::bounds;
-use crate::store::{close_after, open_to_commit, table, with_table};
+use crate::store::{close_after, look_at_table, open_to_commit, table};
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
 use spinney::{Batch, Table};
@@ -15,7 +15,7 @@ use std::io::{Read as _, Write as _};
 /// Prints the value of a key, or the entries of several.
 pub(crate) fn get(args: &GetArgs, out: &mut Output) -> Result<()> {
     check_keys(args)?;
-    with_table(&args.table, |db, table| get_from(&db.snapshot(), table, args, out))
+    look_at_table(&args.table, |db, table| get_from(&db.snapshot(), table, args, out))
 }
 
 /// Refuses keys whose escapes are wrong, before a database is opened.

@@ -3,7 +3,7 @@
 use crate::args::{CheckpointArgs, CompactArgs, FlushArgs, VerifyArgs};
 use crate::escape::one_line;
 use crate::output::{Output, json_of};
-use crate::store::{Directories, tables, with_db};
+use crate::store::{Directories, look, tables, with_db};
 use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
 use spinney::base::num::u64_of;
@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Checks everything; fails if something is wrong.
 pub(crate) fn verify(args: &VerifyArgs, out: &mut Output) -> Result<()> {
-    print_verified(&with_db(&args.db, verified)?, args, out)
+    print_verified(&look(&args.db, verified)?, args, out)
 }
 
 /// Checks everything in a database that is open.

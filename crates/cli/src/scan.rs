@@ -3,7 +3,7 @@
 use crate::access::{Bounds, Reader};
 use crate::args::{CountArgs, RangeArgs, ScanArgs};
 use crate::output::{Form, Output, Values, argument};
-use crate::store::with_table;
+use crate::store::look_at_table;
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -15,7 +15,7 @@ use std::ops::Bound;
 /// Prints entries.
 pub(crate) fn scan(args: &ScanArgs, out: &mut Output) -> Result<()> {
     bounds(&args.range, args.escape)?;
-    with_table(&args.table, |db, table| scan_from(&db.snapshot(), table, args, &Stop::default(), out))
+    look_at_table(&args.table, |db, table| scan_from(&db.snapshot(), table, args, &Stop::default(), out))
 }
 
 /// As [`scan`] of a table that is open, until it is asked to stop.
@@ -71,7 +71,7 @@ struct JsonEntry {
 /// Prints how many entries there are.
 pub(crate) fn count(args: &CountArgs, out: &mut Output) -> Result<()> {
     bounds(&args.range, args.escape)?;
-    with_table(&args.table, |db, table| count_from(&db.snapshot(), table, args, &Stop::default(), out))
+    look_at_table(&args.table, |db, table| count_from(&db.snapshot(), table, args, &Stop::default(), out))
 }
 
 /// As [`count`] of a table that is open, until it is asked to stop.

@@ -3,7 +3,7 @@
 use crate::args::ShapeArgs;
 use crate::escape::one_line;
 use crate::output::Output;
-use crate::store::{tables, with_db};
+use crate::store::{look, tables};
 use anyhow::Result;
 use spinney::{Database, Shape, ValuesShape};
 use spinney_lab::text::{bytes, count, counted};
@@ -16,7 +16,7 @@ const RUN_LINES: usize = 12;
 
 /// Prints the shapes.
 pub(crate) fn run(args: &ShapeArgs, out: &mut Output) -> Result<()> {
-    with_db(&args.db, |db| run_on(db, args, out))
+    look(&args.db, |db| run_on(db, args, out))
 }
 
 /// As [`run`] on a database that is open.

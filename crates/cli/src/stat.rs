@@ -4,20 +4,34 @@ use crate::args::StatArgs;
 use crate::escape::one_line;
 use crate::output::Output;
 use crate::prometheus;
-use crate::store::with_db;
+use crate::store::look;
 use anyhow::Result;
 use serde_json::{Map, Value as Json};
-use spinney::{Histogram, LevelStats, Stats};
+use spinney::{Database, Histogram, LevelStats, LiveStats, Stats};
 use spinney_lab::text::{bytes, count};
 use std::io::Write as _;
 
 /// The group that has a group for each table.
 const TABLE_READS: &str = "table_reads";
 
-/// Prints the counters.
+/// Prints the counters: those of the process that has the database open, or else what an open finds.
 pub(crate) fn run(args: &StatArgs, out: &mut Output) -> Result<()> {
-    let stats = with_db(&args.db, |db| Ok(db.stats()))?;
-    print(&stats, args.json, args.prometheus, out)
+    match Database::live_stats(&args.db.path)? {
+        Some(live) => print_live(&live, args, out),
+        None => print(&look(&args.db, |db| Ok(db.stats()))?, args.json, args.prometheus, out),
+    }
+}
+
+/// Prints the counters of another process, and says so.
+fn print_live(live: &LiveStats, args: &StatArgs, out: &mut Output) -> Result<()> {
+    if args.json {
+        let mut json = serde_json::to_value(&live.stats)?;
+        json.as_object_mut().map(|json| json.insert("process".to_owned(), live.process.as_str().into()));
+        return out.json(&json);
+    }
+    let comment = if args.prometheus { "# " } else { "" };
+    writeln!(out, "{comment}counters of {}, which has the database open", live.process)?;
+    print(&live.stats, false, args.prometheus, out)
 }
 
 /// Prints counters, as JSON or in the text format of Prometheus if asked to.

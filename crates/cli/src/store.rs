@@ -112,16 +112,23 @@ fn opened_with(
     create: bool,
     register: impl FnOnce(DatabaseBuilder) -> DatabaseBuilder,
 ) -> Result<Database> {
+    replayed(args, options, |builder| register(builder.create(create)).open())
+}
+
+/// Opens a database, and shows how far the replay of its log is.
+fn replayed(
+    args: &DbArgs,
+    options: Options,
+    open: impl FnOnce(DatabaseBuilder) -> spinney::Result<Database>,
+) -> Result<Database> {
     let memory_bytes = args.memory.unwrap_or(options.memory_bytes);
     let options = options.memory_bytes(memory_bytes).log_dir(args.log_dir.clone());
     let bar = progress::byte_bar(0, "recovery");
     bar.set_draw_target(ProgressDrawTarget::hidden());
     let told = bar.clone();
-    let builder = Database::builder(&args.path)
-        .options(options)
-        .create(create)
-        .on_replay(move |now| show(&told, now.bytes, now.bytes_total));
-    let db = register(builder).open();
+    let builder =
+        Database::builder(&args.path).options(options).on_replay(move |now| show(&told, now.bytes, now.bytes_total));
+    let db = open(builder);
     bar.finish_and_clear();
     Ok(db?)
 }
@@ -154,6 +161,16 @@ pub(crate) fn tables(db: &Database, name: Option<&str>) -> Result<Vec<Table>> {
 /// Opens a database that is there, does something, and closes it whatever came of it.
 pub(crate) fn with_db<T>(args: &DbArgs, work: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
     close_after(open(args)?, work)
+}
+
+/// Looks at a database without changing it, also while another process has it open and where nothing can be written.
+pub(crate) fn look<T>(args: &DbArgs, work: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
+    close_after(replayed(args, Options::default(), DatabaseBuilder::open_read_only)?, work)
+}
+
+/// As [`look`] with a table of it.
+pub(crate) fn look_at_table<T>(args: &TableArgs, work: impl FnOnce(&Database, &Table) -> Result<T>) -> Result<T> {
+    look(&args.db, |db| work(db, &table(db, &args.table)?))
 }
 
 /// As [`with_db`] with a table of it.

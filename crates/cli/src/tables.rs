@@ -4,7 +4,7 @@ use crate::args::{CreateArgs, DropArgs, LayoutArg, TablesArgs};
 use crate::escape::one_line;
 use crate::failure::Usage;
 use crate::output::Output;
-use crate::store::{in_new_or_old, with_db, with_table};
+use crate::store::{in_new_or_old, look, with_table};
 use anyhow::{Result, bail};
 use serde_json::json;
 use spinney::{Compression, Database, Options, Prefix, Shape, Table, TableOptions};
@@ -13,7 +13,7 @@ use std::io::Write as _;
 
 /// Prints the tables and what they are made of.
 pub(crate) fn list(args: &TablesArgs, out: &mut Output) -> Result<()> {
-    with_db(&args.db, |db| list_of(db, args.json, out))
+    look(&args.db, |db| list_of(db, args.json, out))
 }
 
 /// As [`list`] of a database that is open.

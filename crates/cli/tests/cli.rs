@@ -12,6 +12,7 @@ mod kills;
 mod leftovers;
 mod limits;
 mod load;
+mod readers;
 mod readme;
 mod refusals;
 mod rows;

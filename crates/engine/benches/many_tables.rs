@@ -8,11 +8,14 @@
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use spinney::env::{Clock, Env};
 use spinney::{Batch, Database, Durability, Layout, Options, Result, Table, TableOptions};
 
+/// The first argument of a process that tells what idle tables take.
+const IDLE: &str = "--idle";
 /// Bytes of a value of a hot table.
 const VALUE_BYTES: usize = 100;
 /// Entries that each hot table gets for a flush.
@@ -51,15 +54,25 @@ impl Meter<'_> {
     }
 }
 
-/// Opens the database, and tells what its tables take while they are idle.
+/// Opens the database, and tells what its tables take while they are idle: in a process of its own, in which nothing
+/// was allocated before.
 fn open(meter: &Meter<'_>, path: &Path, tables: usize, what: &str) -> Result<Database> {
+    let program = std::env::current_exe().expect("this program has a path");
+    let told = Command::new(program).arg(IDLE).arg(path).output().expect("this program runs");
+    print!("{}", String::from_utf8_lossy(&told.stdout));
+    meter.time(what, tables, || Database::open(path, options()))
+}
+
+/// Opens the database in `path`, and tells what its tables take.
+fn tell_idle(path: &Path) -> Result<()> {
     let (before, open_before) = (rss_bytes(), descriptors());
-    let db = meter.time(what, tables, || Database::open(path, options()))?;
+    let db = Database::open(path, options())?;
+    let tables = db.tables()?.len();
     // The cache and the log take some memory of a database without tables too.
     let (rss, open) = (rss_bytes().saturating_sub(before), descriptors() - open_before);
     let each = rss as f64 / tables as f64;
-    println!("{:44} {each:9.0} bytes a table, {open} descriptors", "  idle");
-    Ok(db)
+    println!("{:44} {each:9.0} bytes a table, {open} descriptors", "idle");
+    db.close()
 }
 
 /// Puts entries into each of the tables, in turn.
@@ -119,6 +132,10 @@ fn run(layout: Layout, (count, hot, dropped): (usize, usize, usize)) -> Result<(
 }
 
 fn main() -> Result<()> {
+    let mut words = std::env::args().skip(1);
+    if words.next().as_deref() == Some(IDLE) {
+        return tell_idle(Path::new(&words.next().expect("a path follows")));
+    }
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
     let number = |at: usize, default: usize| numbers.get(at).copied().unwrap_or(default);
     let count = number(0, 30_000);

@@ -30,10 +30,10 @@ pub use base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId, Value};
 pub use block::Compression;
 pub use db::{
     Batch, BulkLoad, CacheStats, ChangeFeed, Commit, Database, DatabaseBuilder, Durability, Event, EventListener,
-    FlushStats, Histogram, Isolation, KeyCodec, KeyFor, KeyRange, LevelStats, LogEntry, LogFollower, LogStats, Options,
-    Problem, Range, Ranges, ReadStats, ReplayProgress, SalvageMode, SalvageProgress, SalvageReport, SalvagedCopy,
-    SalvagedTable, Savepoint, Snapshot, Stats, StorageStats, Table, TableAhead, TableLoss, Transaction, TypedRange,
-    TypedTable, ValueCodec, ValueFor, VerifyReport, prefix_range, read_log,
+    FlushStats, Histogram, Isolation, KeyCodec, KeyFor, KeyRange, LevelStats, LiveStats, LogEntry, LogFollower,
+    LogStats, Options, Problem, Range, Ranges, ReadStats, ReplayProgress, SalvageMode, SalvageProgress, SalvageReport,
+    SalvagedCopy, SalvagedTable, Savepoint, Snapshot, Stats, StorageStats, Table, TableAhead, TableLoss, Transaction,
+    TypedRange, TypedTable, ValueCodec, ValueFor, VerifyReport, prefix_range, read_log,
 };
 pub use log::LogCompression;
 pub use table::estimate::Estimate;
@@ -56,6 +56,8 @@ mod pages {
     struct SecondaryIndexes;
     #[doc = include_str!("../../../docs/guide/transactions.md")]
     struct Transactions;
+    #[doc = include_str!("../../../docs/guide/readers.md")]
+    struct Readers;
     #[doc = include_str!("../../../docs/guide/backup.md")]
     struct Backup;
 }

@@ -17,7 +17,7 @@ use crate::escape::one_line;
 use crate::failure::Usage;
 use crate::out_file::OutFile;
 use crate::output::Output;
-use crate::store::{show, table, with_db};
+use crate::store::{look, show, table};
 use anyhow::{Result, bail};
 use args::{DumpArgs, DumpFormat};
 use indicatif::{ProgressBar, ProgressDrawTarget};
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &DumpArgs, out: &mut Output) -> Result<()> {
         bail!(Usage("--hex is for --format jsonl and csv: a dump has escapes".to_owned()));
     }
     let stop = signals::stop()?;
-    with_db(&args.db, |db| {
+    look(&args.db, |db| {
         let tables = chosen(db, &args.tables)?;
         match args.output.as_deref().filter(|path| *path != "-") {
             None => write(args, db, &tables, &stop, out).map(drop),

@@ -3,7 +3,7 @@
 use crate::{ROUNDS, append, median, one_put};
 use spinney::base::{Entry, Lsn};
 use spinney::env::Env;
-use spinney::log::{LogOptions, LogWriter, recover, replay};
+use spinney::log::{LogOptions, LogWriter, ReplayMode, recover, replay};
 use spinney::tree::memtable::Memtable;
 use spinney::txn::batch::Record;
 use std::path::Path;
@@ -74,7 +74,7 @@ fn replay_all(env: &Env, directory: &Path, memtable: Option<Memtable>) {
                 take(record, Some(&memtable));
                 Ok(())
             };
-            replay(env, directory, 1, Lsn(0), &mut |_| (), Arc::new(take_in), &mut |_, _| Ok(()))
+            replay(env, directory, (1, Lsn(0), ReplayMode::Recover), &mut |_| (), Arc::new(take_in), &mut |_, _| Ok(()))
         }
     };
     assert_eq!(recovered.expect("a sound log").summary().payloads, COMMITS);

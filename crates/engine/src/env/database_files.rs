@@ -157,6 +157,18 @@ impl FileSystem for DatabaseFiles {
         self.fs()?.lock(path)
     }
 
+    fn lock_holder(&self, path: &Path) -> Option<String> {
+        self.fs().ok()?.lock_holder(path)
+    }
+
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        self.fs()?.lock_shared(path)
+    }
+
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        self.fs()?.is_locked(path)
+    }
+
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         self.fs()?.free_bytes(dir)
     }

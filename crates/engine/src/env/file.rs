@@ -100,6 +100,26 @@ pub trait FileSystem: Send + Sync + Debug {
     /// # Errors
     /// `WouldBlock` when another handle, of this process or another, holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>>;
+    /// Names the process that holds the exclusive lock on `path`, as far as the system tells: `process 12 (name)`.
+    fn lock_holder(&self, _path: &Path) -> Option<String> {
+        None
+    }
+    /// Takes a shared lock on a file that is there, without waiting. Needs no right to write it, and works where
+    /// nothing can be written.
+    ///
+    /// # Errors
+    /// `WouldBlock` while another handle holds it exclusively, which [`FileSystem::is_locked`] does for a moment;
+    /// `Unsupported` where a shared lock would keep others from writing the file; what the operating system says.
+    fn lock_shared(&self, _path: &Path) -> io::Result<Box<dyn FileLock>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Whether a handle of this process or another holds a lock on a file that is there.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn is_locked(&self, _path: &Path) -> io::Result<bool> {
+        Ok(false)
+    }
     /// Bytes that can still be written below `dir`.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ mod environment;
 mod file;
 mod origin;
 pub mod os;
+mod overlay;
 pub mod sim;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use database_files::{DESCRIPTORS_MAX, DatabaseFiles};
 pub use environment::Env;
 pub use file::{Access, DirEntry, File, FileLock, FileSystem, InFlight, OpenOptions, Pages, Transfer};
 pub use origin::Origin;
+pub use overlay::OverlayFileSystem;
 pub use thread::{Clock, Next, Random, Threads, Work, Worker};
 
 impl Env {

@@ -58,7 +58,7 @@ mod tests;
 pub use cursor::{LogCursor, Logged};
 pub use options::{LogCompression, LogHistory, LogOptions};
 pub use pool::directory::{remove_log, remove_spares};
-pub use recovery::parallel_replay::{AfterBatch, Apply, ReplayWorkers, replay};
+pub use recovery::parallel_replay::{AfterBatch, Apply, ReplayMode, ReplayWorkers, replay};
 pub use recovery::probe::{DirContents, probe_dir};
 pub use recovery::progress::ReplayProgress;
 pub use recovery::reader::{LogSummary, Visit};

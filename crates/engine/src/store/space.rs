@@ -231,6 +231,19 @@ impl SpaceMap {
         }
     }
 
+    /// Makes all that is free pending, as if the root of `generation` had freed it.
+    ///
+    /// # Panics
+    /// When something is pending already.
+    pub fn keep_free(&mut self, generation: u64) {
+        let free: Vec<_> = self.free_extents().collect();
+        for extent in &free {
+            self.remove(extent.start);
+        }
+        assert!(self.pending.is_empty(), "nothing is pending in a file that was just opened");
+        self.free_after(generation, free);
+    }
+
     /// Frees what only roots before `oldest`, the oldest generation that is still read, reach.
     pub fn reclaim(&mut self, oldest: u64) {
         while let Some(pending) = self.pending.pop_front_if(|pending| pending.generation <= oldest) {

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `LOCK` | held by the process that has the database open |
 //! | `CURRENT` | the name of the manifest in force |
+//! | `STATS` | counters of the process that has the database open; no part of the database |
 //! | `CHECKPOINT` | held by the process that makes this directory a checkpoint; gone when it is one |
 //! | `NNN.manifest` | a manifest (see `table/manifest/format.rs`) |
 //! | `NNN.manifest-copy` | the same bytes a second time |
@@ -26,6 +27,8 @@ pub(crate) const LOCK: &str = "LOCK";
 pub(crate) const CURRENT: &str = "CURRENT";
 /// The name under which a new `CURRENT` is written before it replaces the old one.
 pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
+/// The name of the file in which the process that has the database open tells its counters.
+pub(crate) const STATS: &str = "STATS";
 /// The name of the file that marks a checkpoint as unfinished.
 pub(crate) const CHECKPOINT: &str = "CHECKPOINT";
 /// What `mkfs` makes in the root of a file system: a directory that holds nothing else is empty.

@@ -165,7 +165,7 @@ fn a_manifest_cut_anywhere_is_an_earlier_state_or_an_error() {
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "cut at {cut}"),
             }
             if has_copy {
-                let LoadedManifest { catalog, damage } =
+                let LoadedManifest { catalog, damage, .. } =
                     Manifest::load_damaged(&sim.env(), Path::new(DIR)).unwrap().unwrap();
                 assert_eq!(Some(&catalog), states.last(), "cut at {cut}: the copy has it all");
                 assert!(damage.is_some_and(|damage| !damage.is_mended), "the copy does not prove that it has it all");

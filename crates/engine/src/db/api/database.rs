@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{ErrorKind, Lsn, Result};
+use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::db::maintenance::salvage::{SalvageMode, SalvageReport};
 use crate::db::maintenance::salvage_to::{SalvageProgress, SalvagedCopy};
 use crate::db::maintenance::verify::VerifyReport;
@@ -13,6 +13,8 @@ use crate::db::maintenance::{checkpoint, discard, salvage, salvage_to, verify};
 use crate::db::open::OnReplay;
 use crate::db::open::core::Core;
 use crate::db::open::opening;
+use crate::db::open::read_only;
+use crate::db::open::reader::Source;
 use crate::db::state::events::EventListener;
 use crate::db::state::options::{Durability, Options};
 use crate::db::state::registered::Registered;
@@ -25,6 +27,7 @@ use crate::tree::operator::MergeOperator;
 use super::batch::Batch;
 use super::change_feed::ChangeFeed;
 use super::handle::DatabaseHandle;
+use super::live_stats::{self, LiveStats};
 use super::read_tracker::Isolation;
 use super::snapshot::Snapshot;
 use super::stats::Stats;
@@ -84,6 +87,57 @@ impl Database {
     /// `Full`.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::builder(path).options(options).open()
+    }
+
+    /// Opens the database in directory `path` to be read only: as it is now, also while another process has it open,
+    /// and where nothing can be written. See [`DatabaseBuilder::open_read_only`].
+    ///
+    /// ```
+    /// # use spinney::{Database, ErrorKind, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("db");
+    /// let writer = Database::open(&path, Options::default())?;
+    /// let table = writer.create_table("t", TableOptions::default())?;
+    /// table.put("key", "old")?;
+    /// // Elsewhere, in another process.
+    /// let reader = Database::open_read_only(&path)?;
+    /// let seen = reader.table("t")?.unwrap();
+    /// table.put("key", "new")?;
+    /// assert_eq!(seen.get("key")?.as_deref(), Some(&b"old"[..]));
+    /// assert_eq!(seen.put("key", "mine").unwrap_err().kind(), ErrorKind::Unsupported);
+    /// let reader = reader.refresh()?;
+    /// assert_eq!(reader.table("t")?.unwrap().get("key")?.as_deref(), Some(&b"new"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`DatabaseBuilder::open_read_only`].
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(path).open_read_only()
+    }
+
+    /// The database as it is now, opened to be read only with what this one was opened with. This one, its tables and
+    /// its snapshots stay as they are, and keep what they need until they are dropped.
+    ///
+    /// # Errors
+    /// `Unsupported` for a database that was opened to be written, which is always new; else as
+    /// [`DatabaseBuilder::open_read_only`].
+    pub fn refresh(&self) -> Result<Self> {
+        let core = self.core();
+        core.state.health.check_open()?;
+        let Some(reader) = &core.reader else {
+            let message =
+                "the database was opened to be written and is always new: only one that is read only is refreshed";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        let core = read_only::open_read_only(reader.source.clone())?;
+        Ok(Self { handle: DatabaseHandle::new(core) })
+    }
+
+    /// Whether the database was opened by [`Database::open_read_only`].
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.core().reader.is_some()
     }
 
     /// Opens a database with parts of the caller's choice.
@@ -397,13 +451,15 @@ impl Database {
     }
 
     /// Reads every block of every tree, the redo log and the manifest, and checks checksums, order, bounds, counts,
-    /// levels, space and the directory. It goes on behind damage, and the report tells all that is wrong.
+    /// levels, space and the directory. It goes on behind damage, and the report tells all that is wrong. Of a database
+    /// that is read only the log was read and checked when it was opened, and is not read again.
     ///
     /// # Errors
     /// `Io` when a file or directory cannot be read at all, `Closed`.
     pub fn verify(&self) -> Result<VerifyReport> {
-        let Core { state, commits, flusher, log_dir, .. } = &**self.core();
-        verify::verify(state, &commits.log, flusher, &log_dir.path)
+        let Core { state, commits, flusher, log_dir, reader, .. } = &**self.core();
+        let replayed = reader.as_ref().map(|reader| reader.log);
+        verify::verify(state, &commits.log, flusher, &log_dir.path, replayed)
     }
 
     /// Counters since the database was opened, and what it holds now; all zero in a forked process.
@@ -411,6 +467,15 @@ impl Database {
     pub fn stats(&self) -> Stats {
         let core = self.core();
         if core.state.health.is_forked() { Stats::default() } else { Stats::of(core) }
+    }
+
+    /// The counters of the process that has the database in `path` open for writing, which tells them about once a
+    /// second; `None` when there is none, when it has told nothing yet, and on Windows.
+    ///
+    /// # Errors
+    /// `Io` when they cannot be read; `Corruption` when they are damaged, which hurts nothing else.
+    pub fn live_stats(path: impl AsRef<Path>) -> Result<Option<LiveStats>> {
+        Self::builder(path).live_stats()
     }
 
     /// The database's directory.
@@ -568,6 +633,14 @@ impl DatabaseBuilder {
         salvage_to::salvage_to(&env, &self.path, out.as_ref(), &self.registered, &mut told)
     }
 
+    /// The counters of the process that has the database open.
+    ///
+    /// # Errors
+    /// As [`Database::live_stats`].
+    pub fn live_stats(self) -> Result<Option<LiveStats>> {
+        live_stats::live_stats(&self.env.unwrap_or_else(Env::os), &self.path)
+    }
+
     /// Removes the files of the database, if it has no table, or those that a failed creation left: for a program that
     /// fails right after it created the database, and wants to leave nothing behind. Directories stay.
     ///
@@ -575,6 +648,34 @@ impl DatabaseBuilder {
     /// `Invalid` when the database has tables; `Locked` when it is open; `Corruption`, `Unsupported`, `Io`.
     pub fn discard(self) -> Result<()> {
         discard::discard(&self.env.unwrap_or_else(Env::os), &self.path)
+    }
+
+    /// Opens the database to be read only, as it is now. No lock is taken that keeps others out, nothing in its
+    /// directory is changed, and no background work is done; another process may have it open for writing, or open it.
+    /// What is seen is one moment of it: all commits that had been written to the redo log, durable or not, up to one
+    /// of them, and nothing of the unlogged tables that was not flushed. It stays so: [`Database::refresh`] opens what
+    /// has come since. Every call that would change something is refused with `Unsupported`.
+    ///
+    /// What is read is kept by a shared lock on a file (a lease), which the system takes back when the process ends,
+    /// however it ends: a process that writes neither removes nor overwrites it until then, so that readers which
+    /// are not refreshed cost space. Where the file system has no such locks, and on Windows, there is no lease, and
+    /// reads may fail when another process writes meanwhile; a wrong value is never read.
+    ///
+    /// [`Options::memory_bytes`] holds for what is read; memory for what is in the redo log only is taken beside it.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no database; `Conflict` when its tables change faster than it is read;
+    /// `Corruption` naming file and offset; `Unsupported` for a newer format; `Invalid`, `Io`.
+    pub fn open_read_only(self) -> Result<Database> {
+        let source = Source {
+            env: self.env.unwrap_or_else(Env::os),
+            path: self.path,
+            options: self.options,
+            registered: self.registered,
+            on_replay: self.on_replay,
+        };
+        let core = read_only::open_read_only(source)?;
+        Ok(Database { handle: DatabaseHandle::new(core) })
     }
 
     /// Opens the database.
@@ -585,8 +686,11 @@ impl DatabaseBuilder {
         let env = self.env.unwrap_or_else(Env::os);
         let parts =
             opening::Parts { create: self.create, registered: self.registered, on_replay: self.on_replay.as_deref() };
-        let core = opening::open(env, &self.path, self.options, parts)?;
-        Ok(Database { handle: DatabaseHandle::new(core) })
+        let handle = DatabaseHandle::new(opening::open(env, &self.path, self.options, parts)?);
+        let core = Arc::downgrade(handle.core());
+        let report = move || core.upgrade().map(|core| live_stats::encode(Stats::of(&core)));
+        handle.core().housekeeper.report(Box::new(report));
+        Ok(Database { handle })
     }
 }
 

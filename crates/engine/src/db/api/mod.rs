@@ -7,6 +7,7 @@ pub(crate) mod database;
 mod handle;
 pub(crate) mod key_range;
 mod key_writes;
+pub(crate) mod live_stats;
 mod locking;
 mod own_writes;
 pub(crate) mod range;

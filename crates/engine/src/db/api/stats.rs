@@ -231,11 +231,20 @@ impl Stats {
     }
 }
 
+fn place(at: usize) -> String {
+    if at > LEVELS { "B-tree".to_owned() } else { format!("L{at}") }
+}
+
+/// All places, with nothing in them.
+pub(super) fn no_levels() -> Vec<LevelStats> {
+    (0..=LEVELS + 1).map(|at| LevelStats { place: place(at), ..LevelStats::default() }).collect()
+}
+
 /// What was done for each place, and what is there now.
 fn levels(core: &Core) -> Vec<LevelStats> {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let stats = |(at, work): (usize, &WorkCounters)| LevelStats {
-        place: if at > LEVELS { "B-tree".to_owned() } else { format!("L{at}") },
+        place: place(at),
         jobs: read(&work.jobs),
         in_bytes: read(&work.read_bytes),
         rewritten_bytes: read(&work.rewritten_bytes),

@@ -150,7 +150,20 @@ impl CommitPipeline {
     /// The log before `log_from` is not needed, and the manifest says so.
     pub(crate) fn release_log(&self, log_from: Lsn) -> Result<()> {
         self.retention.needed_from.fetch_max(log_from.0, Ordering::Relaxed);
-        self.log.release(log_from)
+        self.release_unneeded_log()
+    }
+
+    /// Gives up the log that is not needed, unless a reader in another process replays it: then later, if that does not
+    /// keep too much of it.
+    pub(crate) fn release_unneeded_log(&self) -> Result<()> {
+        let leases = self.state.files.leases();
+        let options = &self.state.options;
+        let bytes_max = options.log_bytes_max.saturating_add(options.log_keep_bytes);
+        if leases.hold_log() && self.log.room_left_behind().0 <= bytes_max {
+            leases.note_waiting();
+            return Ok(());
+        }
+        self.log.release(Lsn(self.retention.needed_from.load(Ordering::Relaxed)))
     }
 
     /// Prepares a log segment ahead. Commits find out themselves when there is no room for one.

@@ -150,6 +150,9 @@ fn show(
         up_to = sealed_before(&flushed.mems);
         mems = flushed.mems;
     }
+    if let (Some(_), Some(old)) = (&root, &before.btree) {
+        state.files.retire_root(old);
+    }
     let permit = root.map(|pending| install_root(table, pending, &mut after)).transpose()?;
     let retired = retire_tombstones(state, manifest, table, &mut after);
     let after = Arc::new(after);

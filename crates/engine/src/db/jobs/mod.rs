@@ -20,6 +20,7 @@ pub(crate) mod expiry;
 pub(crate) mod flush;
 pub(crate) mod flusher;
 mod group_flush;
+pub(crate) mod housekeeping;
 mod install;
 pub(crate) mod job;
 pub(crate) mod load;

@@ -1,5 +1,5 @@
 //! The background workers: threads that flush, compact, sync commits within their interval, prepare memory for writers
-//! and look what has expired.
+//! and look from time to time what has expired and what readers in other processes have left.
 
 use std::sync::{Arc, Weak};
 
@@ -11,8 +11,8 @@ use crate::db::throttle::stall_queue::LOOK_FOR_SPACE;
 use crate::env::{Next, Work};
 
 use super::compaction::Compactor;
-use super::expiry::Expirer;
 use super::flusher::Flusher;
+use super::housekeeping::Housekeeper;
 
 /// Starts the workers. They hold what they work with weakly, so that dropping the database's handles ends them.
 ///
@@ -23,7 +23,7 @@ pub(crate) fn start(
     commits: &Arc<CommitPipeline>,
     flusher: &Arc<Flusher>,
     compactor: &Arc<Compactor>,
-    expirer: &Arc<Expirer>,
+    housekeeper: &Arc<Housekeeper>,
 ) -> Result<()> {
     let worker = |name: &str, work| {
         let worker = state.env.threads.worker(name, work);
@@ -35,7 +35,7 @@ pub(crate) fn start(
         compact: (0..state.options.compaction_threads).map(compact).collect::<Result<_>>()?,
         sync: worker("sync", work(state, commits, CommitPipeline::sync_step))?,
         memory: worker("memory", work(state, commits, CommitPipeline::memory_step))?,
-        expire: worker("expire", work(state, expirer, Expirer::step))?,
+        housekeeping: worker("housekeep", work(state, housekeeper, Housekeeper::step))?,
     };
     state.wakers.started(workers);
     // A flush that ran before woke no compaction.

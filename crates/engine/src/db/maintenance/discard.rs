@@ -43,6 +43,7 @@ pub(crate) fn discard(env: &Env, path: &Path) -> Result<()> {
         remove(&entry.name)?;
     }
     remove(files::CURRENT_NEW)?;
+    remove(files::STATS)?;
     remove(files::LOCK)?;
     drop(lock);
     Ok(())

@@ -136,7 +136,7 @@ fn load(env: &Env, dir: &Path) -> Result<Option<(Catalog, Option<Error>)>> {
         )),
         _ => error,
     };
-    let Some(LoadedManifest { catalog, damage }) = Manifest::load_damaged(env, dir).map_err(advise)? else {
+    let Some(LoadedManifest { catalog, damage, .. }) = Manifest::load_damaged(env, dir).map_err(advise)? else {
         return Ok(None);
     };
     match damage {

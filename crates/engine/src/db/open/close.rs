@@ -24,7 +24,13 @@ impl Core {
 
     /// Ends the work, and makes durable what is not.
     fn end(&self) -> Result<()> {
+        if self.state.health.is_read_only() {
+            self.state.health.wake_waiting();
+            self.state.publisher.announce_news();
+            return Ok(());
+        }
         self.state.wakers.stop();
+        self.housekeeper.end();
         self.state.health.wake_waiting();
         self.state.publisher.announce_news();
         // Commits that were being ordered when the closing began are through after this.

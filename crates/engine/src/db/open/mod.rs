@@ -3,6 +3,8 @@
 mod close;
 pub(crate) mod core;
 pub(crate) mod opening;
+pub(crate) mod read_only;
+pub(crate) mod reader;
 mod recovery;
 mod tree_opener;
 

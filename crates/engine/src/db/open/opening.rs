@@ -27,6 +27,7 @@ use crate::db::state::directory::{NamedFiles, is_lost_and_found, is_of_manifest,
 use crate::db::state::events::Event;
 use crate::db::state::files::DataFiles;
 use crate::db::state::health::Health;
+use crate::db::state::leases::Leases;
 use crate::db::state::log_dir::LogDir;
 use crate::db::state::manifest_store::{ManifestStore, SEQNUM_GAP};
 use crate::db::state::options::Options;
@@ -36,7 +37,7 @@ use crate::db::state::wakers::Wakers;
 use crate::db::throttle::Throttle;
 use crate::db::throttle::budget::WriteBudget;
 use crate::env::{DatabaseFiles, DirEntry, Env, FileLock};
-use crate::log::{LogHistory, LogOptions, LogWriter};
+use crate::log::{LogHistory, LogOptions, LogWriter, ReplayMode};
 use crate::table::catalog::Catalog;
 use crate::table::edit::Edit;
 use crate::table::files::{self, FileKind};
@@ -78,7 +79,8 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
     };
     let loaded = found.load(options, registered).map_err(advise)?;
     let Loaded { state, throttle, log_dir, .. } = &loaded;
-    let replay = Recovery { state, throttle, log_dir: &log_dir.path, on_replay }.run();
+    let mode = ReplayMode::Recover;
+    let replay = Recovery { state, throttle, log_dir: &log_dir.path, on_replay, mode }.run();
     // Each open puts a manifest in force: without this, opens that fail would leave ever more of them.
     let replay = replay.inspect_err(|_| remove_obsolete(state, &loaded.entries, is_of_manifest)).map_err(advise)?;
     let log_bytes = replay.log.summary().bytes;
@@ -89,20 +91,21 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
 }
 
 /// A directory that is locked, and whose files are durable.
-struct Found {
-    env: Env,
-    files: Arc<DatabaseFiles>,
-    dir: PathBuf,
-    lock: Box<dyn FileLock>,
-    entries: Vec<DirEntry>,
+pub(super) struct Found {
+    pub(super) env: Env,
+    pub(super) files: Arc<DatabaseFiles>,
+    pub(super) dir: PathBuf,
+    /// None where nothing is written.
+    pub(super) lock: Option<Box<dyn FileLock>>,
+    pub(super) entries: Vec<DirEntry>,
 }
 
 /// A database whose trees are open, under a manifest of this open.
-struct Loaded {
-    state: Arc<State>,
-    throttle: Arc<Throttle>,
-    log_dir: LogDir,
-    lock: Box<dyn FileLock>,
+pub(super) struct Loaded {
+    pub(super) state: Arc<State>,
+    pub(super) throttle: Arc<Throttle>,
+    pub(super) log_dir: LogDir,
+    pub(super) lock: Option<Box<dyn FileLock>>,
     /// The files in the directory when the open began.
     entries: Vec<DirEntry>,
 }
@@ -113,27 +116,32 @@ impl Found {
         let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
         // Before the lock, whose file would be the first of ours in a directory of somebody else.
         check_directory(&dir, &list_or_create(&env, &dir, create)?, create)?;
-        let lock = lock_file(&env, &dir)?;
+        let lock = Some(lock_file(&env, &dir)?);
         let entries = env.fs.list(&dir).map_err(|error| Error::io("list", &dir, error))?;
         sync_all(&env, &dir, &entries)?;
         Ok(Self { env, files, dir, lock, entries })
     }
 
     /// Opens the trees that the manifest names, and puts a new manifest in force.
-    fn load(self, options: Options, registered: Registered) -> Result<Loaded> {
+    pub(super) fn load(self, options: Options, registered: Registered) -> Result<Loaded> {
         let Self { env, files, dir, lock, entries } = self;
         let (mut catalog, log_dir) = load_catalog(&env, &dir, &options)?;
         let manifest_id = unused_file(&catalog, &entries);
         catalog.next_file = FileId(manifest_id.0 + 1);
         let cache = Arc::new(Cache::new(WriteBudget::new(options.memory_bytes).cache_bytes()));
         let ids = (catalog.database_id, catalog.next_file);
-        let files = DataFiles::new((env.clone(), files), dir.clone(), ids, options.direct_io, Arc::clone(&cache));
+        let leases = Arc::new(Leases::new(env.clone(), dir.clone(), &entries));
+        let file_system = (env.clone(), files);
+        let files =
+            DataFiles::new(file_system, dir.clone(), ids, options.direct_io, Arc::clone(&cache), Arc::clone(&leases));
         let wakers = Arc::<Wakers>::default();
         let events = registered.events.clone();
         let tables = TableSet::new(registered, Arc::clone(&wakers));
         TreeOpener::new(&files, &tables, &dir, &catalog, &entries).open(&catalog)?;
-        let manifest = create_manifest(&env, &dir, manifest_id, &mut catalog, &entries, &log_dir.path)?;
+        let place = (&env, &*dir, &*leases);
+        let manifest = create_manifest(place, manifest_id, &mut catalog, &entries, &log_dir.path)?;
         files.skip_ids(catalog.next_file);
+        keep_for_readers(&files, &tables)?;
         let (files, health) = (Arc::new(files), Arc::new(Health::new(env.threads.origin())));
         let place = (env.clone(), dir.clone());
         let manifest = ManifestStore::new(place, Arc::clone(&health), Arc::clone(&files), (catalog, manifest));
@@ -162,16 +170,7 @@ impl Loaded {
     fn into_database(self, replay: Replay) -> Result<Core> {
         let Self { state, throttle, log_dir, lock, entries } = self;
         let Replay { log: mut recovered, next_seqnum } = replay;
-        let options = LogOptions {
-            segment_bytes: state.options.log_segment_bytes,
-            direct: state.options.direct_io,
-            compression: state.options.log_compression,
-            history: LogHistory {
-                bytes: state.options.log_keep_bytes,
-                time: state.options.log_keep_time,
-                bytes_max: state.options.log_bytes_max,
-            },
-        };
+        let options = log_options(&state.options);
         recovered.prepare(&state.env, options).inspect_err(|_| remove_obsolete(&state, &entries, is_of_manifest))?;
         let log = LogWriter::open(&state.env, &log_dir.path, options, recovered)?;
         log_dir.record((&state.env, &state.dir), &state.manifest)?;
@@ -183,12 +182,26 @@ impl Loaded {
         state.manifest.lock().record(&Edit::Opened { seqnum_floor, log_from })?;
         commits.release_log(log_from)?;
         seal_after_short_sessions(&state, &commits);
-        let core = Core::new(state, throttle, commits, log_dir, lock);
+        let core = Core::new(state, throttle, commits, log_dir, lock, None);
         // What was replayed is dated, and nothing is shown that has expired meanwhile.
         core.expirer.step()?;
         remove_obsolete(&core.state, &entries, |_| true);
         core.start()?;
         Ok(core)
+    }
+}
+
+/// How the log is written.
+pub(super) fn log_options(options: &Options) -> LogOptions {
+    LogOptions {
+        segment_bytes: options.log_segment_bytes,
+        direct: options.direct_io,
+        compression: options.log_compression,
+        history: LogHistory {
+            bytes: options.log_keep_bytes,
+            time: options.log_keep_time,
+            bytes_max: options.log_bytes_max,
+        },
     }
 }
 
@@ -241,8 +254,18 @@ fn load_catalog(env: &Env, dir: &Path, options: &Options) -> Result<(Catalog, Lo
     Ok((catalog, log_dir))
 }
 
+/// Keeps the free space of B-trees as it is for readers in other processes, which may still read what was there.
+fn keep_for_readers(files: &DataFiles, tables: &TableSet) -> Result<()> {
+    if files.leases().oldest().is_some() {
+        for tree in tables.all().iter().filter_map(|table| table.btree()) {
+            tree.keep_free()?.into_iter().for_each(|root| files.keep_root(root));
+        }
+    }
+    Ok(())
+}
+
 /// The names in the directory, which is created when there is none and that is allowed.
-fn list_or_create(env: &Env, dir: &Path, create: bool) -> Result<Vec<DirEntry>> {
+pub(super) fn list_or_create(env: &Env, dir: &Path, create: bool) -> Result<Vec<DirEntry>> {
     match env.fs.list(dir) {
         Ok(entries) => Ok(entries),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && create => {
@@ -259,7 +282,7 @@ fn list_or_create(env: &Env, dir: &Path, create: bool) -> Result<Vec<DirEntry>> 
 
 /// Refuses a directory that has no database, unless one may be created and nothing else is there but what a crash
 /// during creation can leave.
-fn check_directory(dir: &Path, entries: &[DirEntry], create: bool) -> Result<()> {
+pub(super) fn check_directory(dir: &Path, entries: &[DirEntry], create: bool) -> Result<()> {
     if entries.iter().any(|entry| entry.name == files::CURRENT) {
         return Ok(());
     }
@@ -301,14 +324,13 @@ fn new_catalog(env: &Env, dir: &Path) -> Result<Catalog> {
 /// Puts a new manifest in force that says what the old one did. On a full disk it first gives back what the old one
 /// does not name.
 fn create_manifest(
-    env: &Env,
-    dir: &Path,
+    (env, dir, leases): (&Env, &Path, &Leases),
     id: FileId,
     catalog: &mut Catalog,
     entries: &[DirEntry],
     log_dir: &Path,
 ) -> Result<Manifest> {
-    match Manifest::create(env, dir, id, catalog) {
+    match leases.switch(id, || Manifest::create(env, dir, id, catalog)) {
         Err(error) if error.kind() == ErrorKind::Full => {}
         other => return other,
     }
@@ -318,7 +340,8 @@ fn create_manifest(
     let named = NamedFiles::of(catalog);
     for entry in entries.iter().filter(|entry| named.leave_out(entry)) {
         let is_old_manifest = is_of_manifest(&entry.name);
-        if !is_old_manifest {
+        // A full disk stays full as long as readers in other processes need what is on it.
+        if !is_old_manifest && leases.oldest().is_none() {
             drop(env.fs.remove(&dir.join(&entry.name)));
         }
     }
@@ -332,7 +355,7 @@ fn create_manifest(
     crate::log::remove_spares(env, log_dir);
     let id = catalog.next_file;
     catalog.next_file = FileId(id.0 + 1);
-    let manifest = Manifest::create(env, dir, id, catalog);
+    let manifest = leases.switch(id, || Manifest::create(env, dir, id, catalog));
     let current = Manifest::in_force(env, dir)?;
     if is_in_force && current == Some(id) {
         Manifest::remove(env, dir, failed);

@@ -20,7 +20,7 @@ use crate::db::maintenance::log_reader::read_record;
 use crate::db::state::State;
 use crate::db::state::table::TableState;
 use crate::db::throttle::Throttle;
-use crate::log::{self, RecoveredLog, ReplayProgress};
+use crate::log::{self, RecoveredLog, ReplayMode, ReplayProgress};
 use crate::table::memtable_handle::CommitPoint;
 use crate::tree::range_tombstone::{RangeTombstone, RangeTombstones};
 
@@ -60,6 +60,7 @@ pub(super) struct Recovery<'a> {
     pub(super) throttle: &'a Throttle,
     pub(super) log_dir: &'a Path,
     pub(super) on_replay: Option<&'a OnReplay>,
+    pub(super) mode: ReplayMode,
 }
 
 impl Recovery<'_> {
@@ -84,7 +85,8 @@ impl Recovery<'_> {
         let take = Arc::new(take_in(dir.to_owned(), Arc::clone(&tables), Arc::clone(&next)));
         let mut flushed = Ok(());
         let database = state.files.database_id();
-        let recovered = log::replay(&state.env, dir, database, from, &mut tell, take, &mut |end, takers| {
+        let source = (database, from, self.mode);
+        let recovered = log::replay(&state.env, dir, source, &mut tell, take, &mut |end, takers| {
             if !self.is_large(&tables) {
                 return Ok(());
             }

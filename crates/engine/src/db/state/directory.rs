@@ -67,7 +67,8 @@ pub(crate) fn lock_file(env: &Env, dir: &Path) -> Result<Box<dyn FileLock>> {
     let path = dir.join(files::LOCK);
     env.fs.lock(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::WouldBlock => {
-            Error::new(ErrorKind::Locked, format!("{}: the database is open in another process", dir.display()))
+            let holder = env.fs.lock_holder(&path).map_or("another process".to_owned(), |holder| holder);
+            Error::new(ErrorKind::Locked, format!("{}: the database is open in {holder}", dir.display()))
         }
         _ => Error::io("lock", &path, error),
     })

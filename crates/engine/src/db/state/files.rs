@@ -17,11 +17,12 @@ use crate::table::catalog::Catalog;
 use crate::table::files::FileKind;
 use crate::table::record::RunRecord;
 use crate::table::{RunHandle, TableOptions};
-use crate::tree::btree::{BTree, TreeMeta, TreeOptions};
+use crate::tree::btree::{BTree, TreeMeta, TreeOptions, TreeRoot};
 use crate::tree::run::{Run, RunBuilder, RunMeta, RunOptions};
 use crate::tree::values::{ValueBuilder, ValueFile, ValueFiles};
 
 use super::directory::{NamedFiles, identity};
+use super::leases::Leases;
 
 /// The data files of an open database.
 #[derive(Debug)]
@@ -40,8 +41,17 @@ pub(crate) struct DataFiles {
     /// Files that bulk loads are writing, which the manifest does not name yet. An id enters before its file is
     /// created, and leaves after the file was named or removed.
     pending: Mutex<BTreeSet<FileId>>,
-    /// Files that the manifest no longer names and that could not be removed yet.
-    obsolete: Mutex<Vec<PathBuf>>,
+    /// What the manifest no longer names and what could not be given back yet.
+    obsolete: Mutex<Obsolete>,
+    leases: Arc<Leases>,
+}
+
+/// What goes when no reader in another process needs it: each with the manifest in force when it was unnamed.
+#[derive(Debug, Default)]
+struct Obsolete {
+    files: Vec<(PathBuf, FileId)>,
+    /// Roots of B-trees, whose blocks are not overwritten while they are here.
+    roots: Vec<(Arc<TreeRoot>, FileId)>,
 }
 
 impl DataFiles {
@@ -51,9 +61,16 @@ impl DataFiles {
         (database_id, next): (u64, FileId),
         direct_io: bool,
         cache: Arc<Cache>,
+        leases: Arc<Leases>,
     ) -> Self {
-        let (pending, obsolete, stats) = (Mutex::default(), Mutex::default(), Arc::default());
-        Self { env, open, dir, database_id, direct_io, cache, stats, next: AtomicU64::new(next.0), pending, obsolete }
+        let (pending, obsolete, stats, next) =
+            (Mutex::default(), Mutex::default(), Arc::default(), AtomicU64::new(next.0));
+        Self { env, open, dir, database_id, direct_io, cache, stats, next, pending, obsolete, leases }
+    }
+
+    /// What readers in other processes keep.
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.leases
     }
 
     pub(crate) fn database_id(&self) -> u64 {
@@ -175,8 +192,21 @@ impl DataFiles {
 
     /// Removes a file that the manifest does not name.
     pub(crate) fn remove(&self, kind: FileKind, id: FileId) {
-        self.obsolete.lock().push(self.path(kind, id));
+        self.obsolete.lock().files.push((self.path(kind, id), self.leases.in_force()));
         self.remove_obsolete();
+    }
+
+    /// Keeps the blocks of a root, which the manifest does not name any more, for readers in other processes.
+    pub(crate) fn retire_root(&self, root: &Arc<TreeRoot>) {
+        if self.leases.oldest().is_some() {
+            self.keep_root(Arc::clone(root));
+        }
+    }
+
+    /// Keeps the blocks of a root as long as a reader in another process may need them.
+    pub(crate) fn keep_root(&self, root: Arc<TreeRoot>) {
+        self.obsolete.lock().roots.push((root, self.leases.in_force()));
+        self.leases.note_waiting();
     }
 
     /// Removes runs that the manifest does not name.
@@ -203,13 +233,26 @@ impl DataFiles {
         runs.iter().for_each(|handle| self.remove_values(handle.run.values().without(known)));
     }
 
-    /// Removes what could not be removed before. The next open tries the rest again.
-    pub(crate) fn remove_obsolete(&self) {
-        let stays = |path: &PathBuf| match self.env.fs.remove(path) {
-            Ok(()) => false,
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
-        };
-        self.obsolete.lock().retain(stays);
+    /// Removes what could not be removed before, and no reader in another process needs. The next open tries the rest
+    /// again. Whether something is left that waits for readers of the manifest in force alone.
+    pub(crate) fn remove_obsolete(&self) -> bool {
+        let mut obsolete = self.obsolete.lock();
+        let Obsolete { files, roots } = &mut *obsolete;
+        if files.is_empty() && roots.is_empty() {
+            return false;
+        }
+        // What is here was unnamed before this look.
+        let (oldest, in_force) = (self.leases.oldest(), self.leases.in_force());
+        let is_held = |unnamed: &FileId| oldest.is_some_and(|oldest| oldest <= *unnamed);
+        files.retain(|(path, unnamed)| {
+            is_held(unnamed) || self.env.fs.remove(path).is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
+        });
+        roots.retain(|(_, unnamed)| is_held(unnamed));
+        if oldest.is_some() && !(files.is_empty() && roots.is_empty()) {
+            self.leases.note_waiting();
+        }
+        let mut left = files.iter().map(|(_, unnamed)| unnamed).chain(roots.iter().map(|(_, unnamed)| unnamed));
+        oldest == Some(in_force) && left.any(|unnamed| *unnamed == in_force)
     }
 
     /// A bulk load begins a file.

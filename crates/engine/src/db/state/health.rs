@@ -19,6 +19,8 @@ pub(crate) struct Health {
     closed: AtomicBool,
     /// The first failure of a write or sync. Nothing is written after it: what reached the device is not known.
     poison: OnceLock<String>,
+    /// Set once, by an open that is to read only: nothing is written.
+    read_only: AtomicBool,
     /// The threads that wait for something that will not come when the database fails or is closed.
     waiting: Mutex<Vec<Arc<dyn Waiting>>>,
 }
@@ -37,6 +39,7 @@ impl Health {
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             poison: OnceLock::new(),
+            read_only: AtomicBool::new(false),
             waiting: Mutex::default(),
         }
     }
@@ -63,13 +66,34 @@ impl Health {
     pub(crate) fn check_in_use(&self) -> Result<()> {
         self.origin.check()?;
         check_unset(&self.closed)?;
+        self.check_may_write()?;
         self.check_poison()
     }
 
-    /// Refuses when the database was closed or poisoned.
+    /// Refuses when the database was closed or poisoned, or opened to be read only.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
+        self.check_may_write()?;
         self.check_poison()
+    }
+
+    /// Nothing is written from now on.
+    pub(crate) fn set_read_only(&self) {
+        self.read_only.store(true, Ordering::Release);
+    }
+
+    /// Whether the database was opened to be read only.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn check_may_write(&self) -> Result<()> {
+        if self.is_read_only() {
+            let message = "the database was opened to be read only: open it with Database::open to change it";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        Ok(())
     }
 
     /// Refuses when the database was poisoned.

@@ -109,7 +109,7 @@ impl ManifestGuard<'_> {
         let id = files.new_id();
         let Stored { catalog, manifest } = &mut *self.stored;
         catalog.next_file = FileId(id.0 + 1).max(catalog.next_file);
-        let created = Manifest::create(&self.store.env, &self.store.dir, id, catalog);
+        let created = files.leases().switch(id, || Manifest::create(&self.store.env, &self.store.dir, id, catalog));
         let created = created.map_err(|error| self.store.remove_failed(id, error))?;
         if let Some(old) = manifest.replace(created) {
             [FileKind::Manifest, FileKind::ManifestCopy].iter().for_each(|kind| files.remove(*kind, old.id()));

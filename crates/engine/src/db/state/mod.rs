@@ -14,6 +14,7 @@ pub(crate) mod events;
 pub(crate) mod expiry;
 pub(crate) mod files;
 pub(crate) mod health;
+pub(crate) mod leases;
 pub(crate) mod log_dir;
 pub(crate) mod manifest_store;
 pub(crate) mod options;

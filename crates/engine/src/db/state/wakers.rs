@@ -12,7 +12,7 @@ pub(crate) struct Workers {
     pub(crate) compact: Vec<Box<dyn Worker>>,
     pub(crate) sync: Box<dyn Worker>,
     pub(crate) memory: Box<dyn Worker>,
-    pub(crate) expire: Box<dyn Worker>,
+    pub(crate) housekeeping: Box<dyn Worker>,
 }
 
 /// Wakes the background workers. Before they are started, and after they were stopped, waking does nothing: a worker
@@ -23,10 +23,13 @@ pub(crate) struct Wakers {
     /// A tombstone is kept for a snapshot, so that a compaction may be due when the oldest is released. A hint;
     /// publishes nothing.
     compacts_on_release: AtomicBool,
+    /// It is to be looked at the ages of entries. Publishes nothing.
+    expiry: AtomicBool,
 }
 
 impl Wakers {
     pub(crate) fn started(&self, workers: Workers) {
+        self.expiry.store(true, Ordering::Relaxed);
         assert!(self.workers.set(workers).is_ok(), "workers are started once");
     }
 
@@ -50,7 +53,13 @@ impl Wakers {
 
     /// Looks at the ages of entries, also of a table that is new.
     pub(crate) fn wake_expiry(&self) {
-        self.workers.get().into_iter().for_each(|workers| workers.expire.wake());
+        self.expiry.store(true, Ordering::Relaxed);
+        self.workers.get().into_iter().for_each(|workers| workers.housekeeping.wake());
+    }
+
+    /// Whether it is to be looked at the ages of entries; whoever asks looks.
+    pub(crate) fn take_expiry(&self) -> bool {
+        self.expiry.swap(false, Ordering::Relaxed)
     }
 
     /// A snapshot keeps a tombstone: the release of the oldest one wakes the compaction.
@@ -67,7 +76,7 @@ impl Wakers {
 
     /// Waits until no worker works, and lets none begin again.
     pub(crate) fn stop(&self) {
-        let Some(Workers { flush, compact, sync, memory, expire }) = self.workers.get() else { return };
-        [flush, sync, memory, expire].into_iter().chain(compact).for_each(|worker| worker.stop());
+        let Some(Workers { flush, compact, sync, memory, housekeeping }) = self.workers.get() else { return };
+        [flush, sync, memory, housekeeping].into_iter().chain(compact).for_each(|worker| worker.stop());
     }
 }

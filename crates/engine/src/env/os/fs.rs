@@ -6,8 +6,10 @@ use super::file::OsFile;
 use super::names;
 use super::origin::origin;
 use crate::base::sync::Mutex;
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fsync, link, openat, rename, statvfs, syncfs, unlink};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::fs::{
+    CWD, FlockOperation, Mode, OFlags, flock, fsync, ftruncate, link, openat, rename, statvfs, syncfs, unlink,
+};
+use rustix::io::{Errno, pwrite, retry_on_intr};
 use rustix::system::uname;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -106,7 +108,33 @@ impl FileSystem for OsFileSystem {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
         let fd = open(path, OFlags::RDWR | OFlags::CREATE)?;
         retry_on_intr(|| flock(&fd, FlockOperation::NonBlockingLockExclusive))?;
+        // Only to tell others who holds it: that it cannot be written, on a full disk, changes nothing.
+        let id = std::process::id().to_string();
+        let _told = ftruncate(&fd, 0).and_then(|()| pwrite(&fd, id.as_bytes(), 0));
         Ok(Box::new(OsLock { fd, origin: origin() }))
+    }
+
+    fn lock_holder(&self, path: &Path) -> Option<String> {
+        names::lock_holder(path)
+    }
+
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        let fd = open(path, OFlags::RDONLY)?;
+        retry_on_intr(|| flock(&fd, FlockOperation::NonBlockingLockShared))?;
+        Ok(Box::new(OsLock { fd, origin: origin() }))
+    }
+
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        let fd = open(path, OFlags::RDONLY)?;
+        match retry_on_intr(|| flock(&fd, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => {
+                // Closing is not enough while a child that was just forked still shares the open file.
+                flock(&fd, FlockOperation::Unlock)?;
+                Ok(false)
+            }
+            Err(Errno::WOULDBLOCK) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {

@@ -39,6 +39,14 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<DirEntry>> {
     Ok(entries)
 }
 
+/// The process that holds a lock file, which says so itself; on Linux with the name of its program.
+pub(super) fn lock_holder(path: &Path) -> Option<String> {
+    let id: u32 = fs::read_to_string(path).ok()?.trim().parse().ok()?;
+    let name = fs::read_to_string(format!("/proc/{id}/comm")).ok();
+    let name = name.map(|name| name.trim().escape_debug().to_string()).filter(|name| !name.is_empty());
+    Some(name.map_or_else(|| format!("process {id}"), |name| format!("process {id} ({name})")))
+}
+
 /// The directory that holds `path`.
 fn parent(path: &Path) -> &Path {
     match path.parent() {

@@ -70,8 +70,38 @@ impl FileSystem for StdFileSystem {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
         let file = open(fs::OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?;
         match file.try_lock() {
+            Ok(()) => {
+                // Where a lock keeps others from reading the file too, they are not told.
+                #[cfg(unix)]
+                let _told = file.set_len(0).and_then(|()| io::Write::write_all(&mut &file, process_id().as_bytes()));
+                Ok(Box::new(StdLock { file, origin: origin() }))
+            }
+            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn lock_holder(&self, path: &Path) -> Option<String> {
+        names::lock_holder(path)
+    }
+
+    /// Elsewhere a shared lock keeps the process that has the database open from writing the file.
+    #[cfg(unix)]
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        let file = open(fs::OpenOptions::new().read(true), path)?;
+        match file.try_lock_shared() {
             Ok(()) => Ok(Box::new(StdLock { file, origin: origin() })),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    #[cfg(unix)]
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        let file = open(fs::OpenOptions::new().read(true), path)?;
+        match file.try_lock() {
+            Ok(()) => file.unlock().map(|()| false),
+            Err(TryLockError::WouldBlock) => Ok(true),
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
@@ -91,6 +121,12 @@ impl FileSystem for StdFileSystem {
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
         std::path::absolute(path)
     }
+}
+
+/// What a lock file says of the process that holds it.
+#[cfg(unix)]
+fn process_id() -> String {
+    std::process::id().to_string()
 }
 
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use super::file::SimFile;
 use super::node::NodeId;
 use super::process::{SimFileSystem, sync};
 use super::state::State;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,11 +90,33 @@ impl FileSystem for SimFileSystem {
             Err(error) if error.kind() == io::ErrorKind::NotFound => state.create_file(self.process, path)?,
             result => result?,
         };
-        if !state.locks.insert(node) {
+        if state.shared_locks.contains_key(&node) || !state.locks.insert(node) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         state.disk.open_handle(node);
-        Ok(Box::new(SimLock { fs: self.clone(), node }))
+        Ok(Box::new(SimLock { fs: self.clone(), node, shared: false }))
+    }
+
+    fn lock_holder(&self, _path: &Path) -> Option<String> {
+        Some(format!("process {}", self.process))
+    }
+
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        let mut state = self.machine.call(Call::Lock, path);
+        let node = state.look(self.process, (Call::Lock, path), |state| state.disk.resolve(path))?;
+        if state.locks.contains(&node) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        *state.shared_locks.entry(node).or_default() += 1;
+        state.disk.open_handle(node);
+        Ok(Box::new(SimLock { fs: self.clone(), node, shared: true }))
+    }
+
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        self.look((Call::Lock, path), |state| {
+            let node = state.disk.resolve(path)?;
+            Ok(state.locks.contains(&node) || state.shared_locks.contains_key(&node))
+        })
     }
 
     fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
@@ -112,6 +135,7 @@ impl FileSystem for SimFileSystem {
 struct SimLock {
     fs: SimFileSystem,
     node: NodeId,
+    shared: bool,
 }
 
 impl FileLock for SimLock {}
@@ -119,9 +143,17 @@ impl FileLock for SimLock {}
 impl Drop for SimLock {
     fn drop(&mut self) {
         let mut state = self.fs.machine.state.lock();
-        if state.process == self.fs.process {
+        if state.process != self.fs.process {
+            return;
+        }
+        state.disk.close_handle(self.node);
+        if !self.shared {
             state.locks.remove(&self.node);
-            state.disk.close_handle(self.node);
+        } else if let Entry::Occupied(mut holders) = state.shared_locks.entry(self.node) {
+            *holders.get_mut() -= 1;
+            if *holders.get() == 0 {
+                holders.remove();
+            }
         }
     }
 }

@@ -27,8 +27,10 @@ pub(super) struct State {
     pub(super) lazy_workers: bool,
     /// Counts processes: what an earlier one opened is dead.
     pub(super) process: u64,
-    /// Locked files.
+    /// Files that are locked exclusively.
     pub(super) locks: BTreeSet<NodeId>,
+    /// How many handles share the lock of a file.
+    pub(super) shared_locks: BTreeMap<NodeId, u64>,
     /// What the last write to a file wrote over, and where; kept only while a stale read is planned.
     pub(super) overwritten: BTreeMap<NodeId, (u64, Vec<u8>)>,
     pub(super) observed: Observed,
@@ -79,6 +81,7 @@ impl State {
             lazy_workers: false,
             process: 0,
             locks: BTreeSet::new(),
+            shared_locks: BTreeMap::new(),
             overwritten: BTreeMap::new(),
             observed: Observed::default(),
         }
@@ -97,6 +100,7 @@ impl State {
             lazy_workers: false,
             process: self.process + 1,
             locks: BTreeSet::new(),
+            shared_locks: BTreeMap::new(),
             overwritten: BTreeMap::new(),
             observed: Observed::default(),
         }
@@ -106,6 +110,7 @@ impl State {
     pub(super) fn process_crash(&mut self) {
         self.process += 1;
         self.locks.clear();
+        self.shared_locks.clear();
         self.disk.close_all_handles();
         self.faults.is_down = false;
         self.faults.crash_at = None;

@@ -10,7 +10,7 @@
 //! 2. Memory is bounded by a few batches, each of which ends with the payload that makes it large.
 
 use super::progress::ReplayProgress;
-use super::recover::{RecoveredLog, recover_telling};
+use super::recover::{RecoveredLog, recover_live, recover_telling};
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{Env, Next, Worker};
@@ -35,24 +35,37 @@ pub type Apply = dyn Fn(Lsn, &[u8]) -> Result<()> + Send + Sync;
 /// which all is applied.
 pub type AfterBatch<'a> = dyn FnMut(Lsn, &mut ReplayWorkers) -> Result<()> + 'a;
 
+/// How a log is replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayMode {
+    /// Made durable first: a writer goes on with it.
+    Recover,
+    /// As it is, while another process may be writing it.
+    ReadOnly,
+}
+
 /// As [`recover()`](super::recover::recover), but payloads are applied on several processors at once, in no order.
-/// Calls `tell` at the beginning, after about every mebibyte of the log, and at the end.
+/// Calls `tell` at the beginning, after about every mebibyte of the log, and at the end. To read only, nothing is
+/// synced, and the log ends where it ended at some moment of the call.
 ///
 /// # Errors
 /// As for [`recover()`](super::recover::recover); what `apply` and `after_batch` return.
 pub fn replay(
     env: &Env,
     directory: &Path,
-    database: u64,
-    from: Lsn,
+    (database, from, mode): (u64, Lsn, ReplayMode),
     tell: &mut dyn FnMut(ReplayProgress),
     apply: Arc<Apply>,
     after_batch: &mut AfterBatch<'_>,
 ) -> Result<RecoveredLog> {
     let mut workers = ReplayWorkers::start(env, apply);
-    let recovered = recover_telling(env, directory, database, from, tell, &mut |start, end, payload| {
+    let mut visit = |start: Lsn, end: Lsn, payload: &[u8]| {
         if workers.add(start, payload)? { after_batch(end, &mut workers) } else { Ok(()) }
-    });
+    };
+    let recovered = match mode {
+        ReplayMode::Recover => recover_telling(env, directory, database, from, tell, &mut visit),
+        ReplayMode::ReadOnly => recover_live(env, directory, (database, from), tell, &mut visit),
+    };
     // What could not be applied lies before what could not be read.
     workers.settle().and(recovered)
 }
@@ -273,7 +286,7 @@ mod tests {
             if refused == Some(start) { Err(Error::new(ErrorKind::Full, "enough")) } else { Ok(()) }
         });
         let (mut pauses, mut before) = (0, 0);
-        let outcome = replay(env, path, 1, from, &mut |_| (), take, &mut |end, workers| {
+        let outcome = replay(env, path, (1, from, ReplayMode::Recover), &mut |_| (), take, &mut |end, workers| {
             pauses += 1;
             if pauses % 5 == 0 {
                 workers.settle()?;

@@ -195,6 +195,61 @@ fn recover_synced(
     Ok(RecoveredLog { replay_us: micros(env.clock.now().saturating_sub(begun)), ..recovered })
 }
 
+/// As [`recover_telling`], of a log that another process may be writing: nothing is synced, so what is shown need not
+/// be durable, and the log ends where it ended at some moment of the call. That process must not release what follows
+/// `from` meanwhile.
+///
+/// # Errors
+/// As for [`recover`]; `Corruption` and `Io` too when it was released.
+pub(in crate::log) fn recover_live(
+    env: &Env,
+    directory: &Path,
+    (database, from): (u64, Lsn),
+    tell: &mut dyn FnMut(ReplayProgress),
+    visit: &mut Visit<'_>,
+) -> Result<RecoveredLog> {
+    let begun = env.clock.now();
+    let directory = Directory { env: env.clone(), path: directory.to_owned() };
+    let (mut reached, mut refused) = (from, false);
+    let (mut bytes, mut payloads) = (0, 0);
+    for attempt in 1.. {
+        let listing = directory.list()?;
+        let before = (reached, numbers(&listing));
+        let outcome = chain::find(&directory, &listing, Some(database), Some(reached), false).and_then(|chain| {
+            let mut steps = ProgressReporter::begin(&chain.log, reached, tell);
+            let read = read(LogReader::new(&chain.log, reached), &mut |start, end, payload| {
+                let shown = visit(start, end, payload);
+                refused = shown.is_err();
+                if !refused {
+                    (reached, bytes, payloads) = (end, bytes + u64_of(payload.len()), payloads + 1);
+                    steps.at(end);
+                }
+                shown
+            })?;
+            steps.finish();
+            Ok((chain, read))
+        });
+        match outcome {
+            Ok((chain, (found, end))) => {
+                let read = (LogSummary { bytes, payloads, ..found }, end);
+                let recovered = RecoveredLog::new(database, from, directory, listing, chain, read);
+                return Ok(RecoveredLog { replay_us: micros(env.clock.now().saturating_sub(begun)), ..recovered });
+            }
+            // As in `inspect_from`.
+            Err(error) if refused || attempt == ATTEMPTS || before == (reached, numbers(&directory.list()?)) => {
+                return Err(error);
+            }
+            Err(_) => {}
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+/// The numbers of the segments.
+fn numbers(listing: &Listing) -> Vec<u64> {
+    listing.segments.iter().map(|(number, _)| *number).collect()
+}
+
 /// Reads what there is of a log, and shows every whole payload that ends after `from` to `visit`, in order. Nothing is
 /// changed or synced, so what is shown need not be durable; segments may be missing at the beginning. Another process
 /// may write the log and release segments during the call: the log then ends where it ended at some moment of the call.
@@ -220,7 +275,6 @@ fn inspect_from(env: &Env, directory: &Path, from: Lsn, goes_on: bool, visit: &m
     let mut summary = LogSummary::default();
     for attempt in 1.. {
         let listing = directory.list()?;
-        let numbers = |listing: &Listing| listing.segments.iter().map(|(number, _)| *number).collect::<Vec<_>>();
         let before = (reached, numbers(&listing));
         let outcome = chain::find(&directory, &listing, None, goes_on.then_some(reached), false).and_then(|chain| {
             // A salvage may have cut the log off where the reading was, or another log may be here now.

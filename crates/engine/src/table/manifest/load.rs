@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::current::{in_force, read_file};
 use super::format::{FRAME_HEADER_BYTES, HEADER_BYTES, check_header, frame_at, has_frame_after, identity};
+use crate::base::checksum::checksum;
 use crate::base::codec::Decoder;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, FileId, Result};
@@ -19,6 +20,8 @@ pub struct LoadedManifest {
     pub catalog: Catalog,
     /// What is wrong with it.
     pub damage: Option<ManifestDamage>,
+    /// How many bulk loads it tells of behind its first record.
+    pub loads: u64,
 }
 
 /// What is wrong with the manifest, or with the file that names it.
@@ -36,13 +39,23 @@ pub struct ManifestDamage {
 /// `Corruption` naming file and offset, `Unsupported` for a newer format, `Io`.
 pub(super) fn load(env: &Env, dir: &Path) -> Result<Option<(Catalog, FileId)>> {
     let Some(id) = in_force(env, dir)? else { return Ok(None) };
-    match read(env, dir, id) {
-        Ok(LoadedManifest { catalog, damage: None }) => Ok(Some((catalog, id))),
-        // A process that has the database open may have put another in force during the read.
+    let files = read_files(env, dir, id);
+    let before = files.as_ref().ok().map(Files::digest);
+    match files.and_then(Files::read) {
+        Ok(LoadedManifest { catalog, damage: None, .. }) => Ok(Some((catalog, id))),
+        // A process that has the database open may have put another in force during the read, or appended to this one
+        // between the reads of its two files.
         _ if in_force(env, dir)? != Some(id) => load(env, dir),
+        _ if read_files(env, dir, id).ok().map(|files| files.digest()) != before => load(env, dir),
         Ok(LoadedManifest { damage: Some(damage), .. }) => Err(damage.error),
         Err(error) => Err(error),
     }
+}
+
+/// How many bulk loads the manifests tell of from the one with this id on, as far as they can be read.
+pub(super) fn loads_since(env: &Env, dir: &Path, id: FileId) -> Result<u64> {
+    let later = ids(env, dir)?.into_iter().filter(|later| *later >= id);
+    Ok(later.filter_map(|id| read(env, dir, id).ok()).map(|read| read.loads).sum())
 }
 
 /// What can be read of the manifest in force and its copy or, where nothing can, of the newest other one; `None`
@@ -64,11 +77,11 @@ pub(super) fn load_damaged(env: &Env, dir: &Path) -> Result<Option<LoadedManifes
     ids.retain(|id| Some(*id) != wanted);
     for id in wanted.into_iter().chain(ids.into_iter().rev()) {
         match read(env, dir, id) {
-            Ok(LoadedManifest { catalog, damage }) => {
+            Ok(LoadedManifest { catalog, damage, loads }) => {
                 let is_mended = Some(id) == wanted && damage.as_ref().is_none_or(|damage| damage.is_mended);
                 let error = error.or(damage.map(|damage| damage.error));
                 let damage = error.map(|error| ManifestDamage { error, is_mended });
-                return Ok(Some(LoadedManifest { catalog, damage }));
+                return Ok(Some(LoadedManifest { catalog, damage, loads }));
             }
             Err(new) if new.kind() == ErrorKind::Corruption => error = error.or(Some(new)),
             Err(new) => return Err(new),
@@ -120,6 +133,11 @@ pub(super) struct Files {
 }
 
 impl Files {
+    /// Tells whether the files change.
+    fn digest(&self) -> (u64, u64) {
+        (checksum(0, 0, &self.bytes), checksum(0, 0, &self.copy))
+    }
+
     /// What they tell up to their end, or up to where both are damaged.
     pub(super) fn read(self) -> Result<LoadedManifest> {
         let Self { path, id, bytes, copy, mut mended } = self;
@@ -136,6 +154,7 @@ impl Files {
         let bad_sum = |at| bad(at, "the record's checksum does not match");
         let mut at = HEADER_BYTES;
         let mut catalog: Option<Catalog> = None;
+        let mut loads = 0;
         let mut damage = None;
         // Nothing is left of a record that the copy has.
         let mut is_cut = false;
@@ -153,7 +172,10 @@ impl Files {
             let mut decoder = Decoder::new(payload);
             let applied = match &mut catalog {
                 None => Catalog::decode(&mut decoder).map(|first| catalog = Some(first)),
-                Some(catalog) => Edit::decode(&mut decoder).and_then(|edit| catalog.apply(&edit)),
+                Some(catalog) => Edit::decode(&mut decoder).and_then(|edit| {
+                    loads += u64::from(matches!(edit, Edit::Load { .. }));
+                    catalog.apply(&edit)
+                }),
             };
             if applied.is_err() || !decoder.is_empty() {
                 damage = Some(bad(at, "the record does not fit what is before it"));
@@ -168,6 +190,6 @@ impl Files {
         // The copy may lack the last records, so that it does not tell where a manifest ended that was cut.
         let is_mended = damage.is_none() && !is_cut && at <= bytes.len();
         let damage = mended.or(damage).map(|error| ManifestDamage { error, is_mended });
-        Ok(LoadedManifest { catalog, damage })
+        Ok(LoadedManifest { catalog, damage, loads })
     }
 }

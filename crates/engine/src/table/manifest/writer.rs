@@ -203,6 +203,15 @@ impl Manifest {
         load::load(env, dir)
     }
 
+    /// How many bulk loads the manifests in the directory tell of, from the one with this id on, as far as they can be
+    /// read.
+    ///
+    /// # Errors
+    /// `Io` when the directory cannot be read.
+    pub fn loads_since(env: &Env, dir: &Path, id: FileId) -> Result<u64> {
+        load::loads_since(env, dir, id)
+    }
+
     /// What can be read of the manifest in force and its copy or, where nothing can, of the newest other one; `None`
     /// when there is none. Without `CURRENT` the newest one counts: what a crash leaves of a newer one cannot be read,
     /// or says the same.

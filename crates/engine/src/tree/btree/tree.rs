@@ -215,6 +215,24 @@ impl BTree {
         Arc::clone(&self.roots.lock().installed)
     }
 
+    /// A root as whose reader nothing that is free now is given out, before it is dropped: for a tree that was opened
+    /// while others may read older roots of it. None for a tree without blocks.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn keep_free(&self) -> Result<Option<Arc<TreeRoot>>> {
+        let meta = *self.root().meta();
+        if meta.is_unwritten() {
+            return Ok(None);
+        }
+        let space = self.space()?;
+        let kept = TreeRoot::new(Arc::clone(&self.file), meta);
+        // As if the root before this one were read.
+        self.roots.lock().older.push((meta.generation.saturating_sub(1), Arc::downgrade(&kept)));
+        space.map.lock().keep_free(meta.generation);
+        Ok(Some(kept))
+    }
+
     /// The right to merge, unless a merge is under way or its root pending.
     #[must_use]
     pub fn merge_permit(&self) -> Option<MergePermit> {

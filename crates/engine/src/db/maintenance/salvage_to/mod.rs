@@ -118,7 +118,7 @@ pub(crate) fn salvage_to(
         _ => error,
     };
     let loaded = Manifest::load_damaged(env, &dir).map_err(nothing)?;
-    let LoadedManifest { catalog, damage } = loaded.ok_or_else(|| files::no_database(&dir))?;
+    let LoadedManifest { catalog, damage, .. } = loaded.ok_or_else(|| files::no_database(&dir))?;
     catalog.check_built()?;
     let mut source = Source::new(env, &dir, &catalog);
     let log = source.read_log()?;

@@ -1,0 +1,156 @@
+//! What is looked at from time to time in the background: entries that expire, what readers in other processes no
+//! longer keep, and the file `STATS`, which tells other processes the counters of this one.
+//!
+//! `STATS` is no part of the database: it is never synced, an error of it is nobody's, and it goes when the database is
+//! closed. The process that writes it shares its lock, so that what a crash left is known for what it is.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::base::Result;
+use crate::base::num::u64_of;
+use crate::base::sync::Mutex;
+use crate::db::commit::pipeline::CommitPipeline;
+use crate::db::state::State;
+use crate::env::{Access, File, FileLock, Next, OpenOptions};
+use crate::table::files;
+
+use super::expiry::Expirer;
+
+/// How often it is looked.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Makes the text of `STATS`; `None` when the database is gone.
+pub(crate) type Report = dyn Fn() -> Option<String> + Send + Sync;
+
+/// Looks from time to time.
+pub(crate) struct Housekeeper {
+    state: Arc<State>,
+    commits: Arc<CommitPipeline>,
+    expirer: Arc<Expirer>,
+    /// When it is looked what has expired, and when at the rest.
+    due: Mutex<Due>,
+    report: OnceLock<Box<Report>>,
+    stats: Mutex<Option<StatsFile>>,
+}
+
+#[derive(Default)]
+struct Due {
+    expiry: Option<Duration>,
+    rest: Option<Duration>,
+}
+
+/// The file `STATS`.
+struct StatsFile {
+    file: Arc<dyn File>,
+    /// Held, not used.
+    _lock: Box<dyn FileLock>,
+    text: String,
+}
+
+impl Housekeeper {
+    pub(crate) fn new(state: Arc<State>, commits: Arc<CommitPipeline>, expirer: Arc<Expirer>) -> Self {
+        let (due, report, stats) = (Mutex::default(), OnceLock::new(), Mutex::default());
+        Self { state, commits, expirer, due, report, stats }
+    }
+
+    /// Has `STATS` written from now on.
+    pub(crate) fn report(&self, report: Box<Report>) {
+        // An open database has one.
+        drop(self.report.set(report));
+    }
+
+    /// A step of the worker. It is woken when there may be something that expires.
+    pub(crate) fn step(&self) -> Result<Next> {
+        let mut due = self.due.lock();
+        let now = self.state.env.clock.now();
+        if self.state.wakers.take_expiry() || due.expiry.is_some_and(|due| due <= now) {
+            // Again, if it fails.
+            due.expiry = Some(now);
+            due.expiry = match self.expirer.step()? {
+                Next::WaitAtMost(time) => Some(now + time),
+                Next::Again | Next::Wait => None,
+            };
+        }
+        let rest = *due.rest.get_or_insert(now + EVERY);
+        if rest <= now {
+            due.rest = Some(now + EVERY);
+            self.release()?;
+            self.tell();
+        }
+        let next = due.expiry.into_iter().chain(due.rest).min().unwrap_or(now + EVERY);
+        Ok(Next::WaitAtMost(next.saturating_sub(now)))
+    }
+
+    /// Gives back what a reader in another process kept that has ended or gone on. A reader that goes on stands on the
+    /// manifest in force: where something waits for that, another is put in force, on which no reader stands yet.
+    fn release(&self) -> Result<()> {
+        let state = &*self.state;
+        if !state.files.leases().take_waiting() {
+            return Ok(());
+        }
+        if state.files.remove_obsolete() {
+            let rewritten = state.manifest.lock().rewrite();
+            match rewritten {
+                Err(error) if error.is_unchanged() => {}
+                rewritten => state.or_poison(rewritten)?,
+            }
+        }
+        state.or_poison(self.commits.release_unneeded_log())
+    }
+
+    /// Writes `STATS` when it says something new.
+    fn tell(&self) {
+        let Some(text) = self.report.get().and_then(|report| report()) else { return };
+        let mut stats = self.stats.lock();
+        if stats.as_ref().is_some_and(|stats| stats.text == text) {
+            return;
+        }
+        let told = match stats.take() {
+            Some(stats) => stats.write(text),
+            None => self.create().and_then(|stats| stats.write(text)),
+        };
+        // Without it the counters are not told; it is tried again.
+        *stats = told.ok();
+    }
+
+    fn path(&self) -> PathBuf {
+        self.state.dir.join(files::STATS)
+    }
+
+    /// Makes the file, in place of what a crash may have left.
+    fn create(&self) -> io::Result<StatsFile> {
+        let (fs, path) = (&self.state.env.fs, self.path());
+        match fs.remove(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = fs.open(&path, OpenOptions { access: Access::CreateNew, direct: false })?;
+        Ok(StatsFile { file, _lock: fs.lock_shared(&path)?, text: String::new() })
+    }
+
+    /// Removes `STATS`. The worker has ended.
+    pub(crate) fn end(&self) {
+        if self.stats.lock().take().is_some() {
+            drop(self.state.env.fs.remove(&self.path()));
+        }
+    }
+}
+
+impl StatsFile {
+    fn write(self, text: String) -> io::Result<Self> {
+        self.file.write_at(text.as_bytes(), 0)?;
+        if text.len() < self.text.len() {
+            self.file.set_len(u64_of(text.len()))?;
+        }
+        Ok(Self { text, ..self })
+    }
+}
+
+impl std::fmt::Debug for Housekeeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Housekeeper").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,102 @@
+//! Leases: what readers in other processes need of a database that is open for writing.
+//!
+//! A reader shares the lock of the manifest that it reads, and for as long as it replays the redo log that of the
+//! manifest's copy. The operating system takes both locks back when the reader ends, however it ends, and nothing is
+//! written for them.
+//!
+//! # Invariants
+//! 1. A reader locks the manifest before it reads it, and looks afterwards whether it is still in force. What makes
+//!    something unnamed is in the manifest before anybody looks for locks. So a reader without a lock that was seen
+//!    then does not need it: it reads a manifest that does not name it.
+//! 2. What was unnamed while a manifest was in force is given back when neither that manifest nor an older one is
+//!    locked.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::base::sync::Mutex;
+use crate::base::{FileId, Result};
+use crate::env::{DirEntry, Env};
+use crate::table::files::{self, FileKind};
+
+/// The leases of a database's readers.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    env: Env,
+    dir: PathBuf,
+    manifests: Mutex<Manifests>,
+    /// Something waits for the end of a lease: a hint for the background.
+    waiting: AtomicBool,
+}
+
+/// The manifests that may be locked.
+#[derive(Debug, Default)]
+struct Manifests {
+    ids: BTreeSet<FileId>,
+    in_force: FileId,
+}
+
+impl Leases {
+    /// Of a database whose directory has these entries.
+    pub(crate) fn new(env: Env, dir: PathBuf, entries: &[DirEntry]) -> Self {
+        let found = entries.iter().filter_map(|entry| files::parse(&entry.name));
+        let ids = found.filter(|(kind, _)| *kind == FileKind::Manifest).map(|(_, id)| id).collect();
+        let manifests = Mutex::new(Manifests { ids, in_force: FileId(0) });
+        Self { env, dir, manifests, waiting: AtomicBool::new(false) }
+    }
+
+    /// Puts a manifest in force by `create`. Readers may lock it before that returns.
+    pub(crate) fn switch<T>(&self, id: FileId, create: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.manifests.lock().ids.insert(id);
+        let created = create()?;
+        self.manifests.lock().in_force = id;
+        Ok(created)
+    }
+
+    /// The manifest in force, under which what is unnamed now was unnamed at the latest.
+    pub(crate) fn in_force(&self) -> FileId {
+        self.manifests.lock().in_force
+    }
+
+    /// The oldest manifest that a reader stands on.
+    pub(crate) fn oldest(&self) -> Option<FileId> {
+        let mut manifests = self.manifests.lock();
+        let Manifests { ids, in_force } = &mut *manifests;
+        let mut oldest = None;
+        ids.retain(|id| {
+            let is_locked = self.is_locked(FileKind::Manifest, *id);
+            if is_locked {
+                oldest = oldest.or(Some(*id));
+            }
+            // An older one that is not locked will not be: a reader sees that it is not in force.
+            is_locked || *id >= *in_force
+        });
+        oldest
+    }
+
+    /// Whether a reader replays the log.
+    pub(crate) fn hold_log(&self) -> bool {
+        let manifests = self.manifests.lock();
+        manifests.ids.iter().any(|id| self.is_locked(FileKind::ManifestCopy, *id))
+    }
+
+    /// Whether a file is locked; also when that cannot be told.
+    fn is_locked(&self, kind: FileKind, id: FileId) -> bool {
+        match self.env.fs.is_locked(&kind.path(&self.dir, id)) {
+            Ok(is_locked) => is_locked,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
+    }
+
+    /// Something waits for the end of a lease.
+    pub(crate) fn note_waiting(&self) {
+        self.waiting.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something may wait for the end of a lease; whoever asks looks.
+    pub(crate) fn take_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::Relaxed)
+    }
+}
