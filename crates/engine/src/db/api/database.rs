@@ -274,8 +274,8 @@ impl Database {
         self.drop_tables([name])
     }
 
-    /// Drops tables, all or none, by one record in the manifest, and gives their space back: see
-    /// [`Database::drop_table`] and, for an example, [`Database::create_tables`].
+    /// Drops tables, all or none, by one record in the manifest, and gives their space back, of many tables in the
+    /// background: see [`Database::drop_table`] and, for an example, [`Database::create_tables`].
     ///
     /// # Errors
     /// `NotFound` when there is no table of one of the names, `Invalid` when a name comes twice: nothing is dropped

@@ -1,4 +1,5 @@
-//! What is looked at from time to time in the background: entries that expire, what readers in other processes no
+//! What is done from time to time in the background: many files that tables had which were dropped together are removed,
+//! and it is looked at entries that expire, what readers in other processes no
 //! longer keep, and the file `STATS`, which tells other processes the counters of this one.
 //!
 //! `STATS` is no part of the database: it is never synced, an error of it is nobody's, and it goes when the database is
@@ -79,6 +80,9 @@ impl Housekeeper {
             due.rest = Some(now + EVERY);
             self.release()?;
             self.tell();
+        }
+        if self.state.files.remove_some() {
+            return Ok(Next::Again);
         }
         let next = due.expiry.into_iter().chain(due.rest).min().unwrap_or(now + EVERY);
         Ok(Next::WaitAtMost(next.saturating_sub(now)))

@@ -108,27 +108,25 @@ impl TableLifecycle {
             state.counters.dropped_reads.add(table.reads.stats());
         }
         drop((manifest, tables, order));
-        dropped.iter().for_each(|table| self.remove_data(table));
+        state.files.remove_many(dropped.iter().flat_map(|table| self.give_up_data(table)).collect());
         self.throttle.queue.admit(&self.throttle.budget);
         drop(gate);
         self.throttle.trees_changed();
+        state.wakers.wake_housekeeping();
         state.or_poison(self.commits.release_log(log_from))
     }
 
-    /// Removes what a dropped table held. The caller holds the flush gate: a verification does not meet the files.
-    fn remove_data(&self, table: &TableState) {
-        let files = &self.state.files;
+    /// Lets go of what a dropped table held; its files, which nothing needs any more. The caller holds the flush gate: a
+    /// verification does not meet them.
+    fn give_up_data(&self, table: &TableState) -> Vec<(FileKind, FileId)> {
         // A compaction under way stops soon, and leaves nothing behind.
         drop(table.compaction.latch.lock());
         let (version, tree) = self.commits.empty(table);
         version.memtables().for_each(|mem| self.throttle.budget.forget(mem));
-        let runs: Vec<_> = version.trees.runs().map(|handle| handle.id).collect();
-        let values: Vec<_> = version.trees.values.iter().map(|file| file.id()).collect();
+        let runs = version.trees.runs().map(|handle| (FileKind::Run, handle.id));
+        let values = version.trees.values.iter().map(|file| (FileKind::Values, file.id()));
         // A file that is still held when it is removed is opened for its holder.
-        drop(version);
-        files.remove_runs(runs);
-        values.into_iter().for_each(|file| files.remove(FileKind::Values, file));
-        tree.into_iter().for_each(|file| files.remove(FileKind::Tree, file));
+        runs.chain(values).chain(tree.map(|file| (FileKind::Tree, file))).collect()
     }
 }
 

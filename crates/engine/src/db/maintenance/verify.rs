@@ -236,6 +236,7 @@ impl Verification<'_> {
             let written = table.tree.iter().filter(|(_, meta)| !meta.is_unwritten());
             named.extend(written.map(|(id, _)| FileKind::Tree.name(*id)));
         }
+        while self.state.files.remove_some() {}
         self.state.files.remove_obsolete();
         let dir = &self.state.dir;
         let (present, pending) = self.state.files.with_pending(|pending| {

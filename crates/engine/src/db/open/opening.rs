@@ -223,12 +223,10 @@ fn remove_obsolete(state: &State, entries: &[DirEntry], goes: impl Fn(&str) -> b
     let manifest = state.manifest.lock();
     let in_force = manifest.manifest().map(Manifest::id);
     let named = NamedFiles::of(manifest.catalog());
-    for entry in entries.iter().filter(|entry| goes(&entry.name) && named.leave_out(entry)) {
-        let Some((kind, id)) = files::parse(&entry.name) else { continue };
-        if !is_of_manifest(&entry.name) || Some(id) != in_force {
-            state.files.remove(kind, id);
-        }
-    }
+    let left = entries.iter().filter(|entry| goes(&entry.name) && named.leave_out(entry));
+    let left = left.filter_map(|entry| Some((entry, files::parse(&entry.name)?)));
+    let left = left.filter(|(entry, (_, id))| !is_of_manifest(&entry.name) || Some(*id) != in_force);
+    state.files.remove_many(left.map(|(_, file)| file).collect());
 }
 
 /// An id that no file has and none had.

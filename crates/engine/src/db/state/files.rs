@@ -41,10 +41,16 @@ pub(crate) struct DataFiles {
     /// Files that bulk loads are writing, which the manifest does not name yet. An id enters before its file is
     /// created, and leaves after the file was named or removed.
     pending: Mutex<BTreeSet<FileId>>,
+    /// Files that the manifest no longer names and that the background removes, each with the manifest in force when it
+    /// was unnamed.
+    later: Mutex<Vec<(PathBuf, FileId)>>,
     /// What the manifest no longer names and what could not be given back yet.
     obsolete: Mutex<Obsolete>,
     leases: Arc<Leases>,
 }
+
+/// The most files that a caller removes itself, and that the background removes at a time.
+const REMOVED_AT_ONCE: usize = 32;
 
 /// What goes when no reader in another process needs it: each with the manifest in force when it was unnamed.
 #[derive(Debug, Default)]
@@ -63,9 +69,10 @@ impl DataFiles {
         cache: Arc<Cache>,
         leases: Arc<Leases>,
     ) -> Self {
-        let (pending, obsolete, stats, next) =
-            (Mutex::default(), Mutex::default(), Arc::default(), AtomicU64::new(next.0));
-        Self { env, open, dir, database_id, direct_io, cache, stats, next, pending, obsolete, leases }
+        let (pending, later, obsolete, next) =
+            (Mutex::default(), Mutex::default(), Mutex::default(), AtomicU64::new(next.0));
+        let stats = Arc::default();
+        Self { env, open, dir, database_id, direct_io, cache, stats, next, pending, later, obsolete, leases }
     }
 
     /// What readers in other processes keep.
@@ -194,6 +201,30 @@ impl DataFiles {
     pub(crate) fn remove(&self, kind: FileKind, id: FileId) {
         self.obsolete.lock().files.push((self.path(kind, id), self.leases.in_force()));
         self.remove_obsolete();
+    }
+
+    /// Removes files that the manifest does not name. If they are many, the background does: a file system that tells
+    /// the device of each piece of free space takes milliseconds for a file.
+    pub(crate) fn remove_many(&self, files: Vec<(FileKind, FileId)>) {
+        if files.len() <= REMOVED_AT_ONCE {
+            files.into_iter().for_each(|(kind, id)| self.remove(kind, id));
+            return;
+        }
+        let in_force = self.leases.in_force();
+        self.later.lock().extend(files.into_iter().map(|(kind, id)| (self.path(kind, id), in_force)));
+    }
+
+    /// Removes some of the files that were left to the background; whether there are more.
+    pub(crate) fn remove_some(&self) -> bool {
+        let mut later = self.later.lock();
+        let rest = later.len().saturating_sub(REMOVED_AT_ONCE);
+        let (some, is_last) = (later.split_off(rest), later.is_empty());
+        drop(later);
+        if !some.is_empty() {
+            self.obsolete.lock().files.extend(some);
+            self.remove_obsolete();
+        }
+        !is_last
     }
 
     /// Keeps the blocks of a root, which the manifest does not name any more, for readers in other processes.

@@ -51,6 +51,11 @@ impl Wakers {
         self.workers.get().into_iter().for_each(|workers| workers.memory.wake());
     }
 
+    /// Removes files that were left to the background.
+    pub(crate) fn wake_housekeeping(&self) {
+        self.workers.get().into_iter().for_each(|workers| workers.housekeeping.wake());
+    }
+
     /// Looks at the ages of entries, also of a table that is new.
     pub(crate) fn wake_expiry(&self) {
         self.expiry.store(true, Ordering::Relaxed);
