@@ -1,8 +1,8 @@
 //! What it costs to build an index while writers change the rows, beside a build alone and writers alone.
 //!
-//! Run with `cargo bench -p spinney --bench online_index -- [ROWS]`, by default 1,000,000. Two writers change random
-//! rows, each with its entry of the index, by transactions with `Buffered` durability. The index is compared with the
-//! rows in the end.
+//! Run with `cargo bench -p spinney --bench online_index -- [ROWS] [sync]`, by default 1,000,000 rows. Two writers change
+//! random rows, each with its entry of the index, by transactions that are `Buffered`, or durable with `sync`. The index
+//! is compared with the rows in the end.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
@@ -61,7 +61,7 @@ fn write(db: &Database, rows: &Table, index: &RwLock<Option<Table>>, seed: u64, 
             txn.put(index, entry_of(&new, &key), b"")?;
         }
         txn.put(rows, key, new)?;
-        match txn.commit_with(Durability::Buffered) {
+        match txn.commit_with(shared.durability) {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
             committed => {
                 committed?;
@@ -74,6 +74,7 @@ fn write(db: &Database, rows: &Table, index: &RwLock<Option<Table>>, seed: u64, 
 
 struct Shared {
     rows: u64,
+    durability: Durability,
     ends: AtomicBool,
     commits: AtomicU64,
 }
@@ -114,7 +115,9 @@ fn main() -> Result<()> {
     (0..count).try_for_each(|key| load.push(&key.to_be_bytes(), &row(rng.number())))?;
     load.finish()?;
     let clock = &*env.clock;
-    let shared = Shared { rows: count, ends: AtomicBool::new(false), commits: AtomicU64::new(0) };
+    let is_durable = std::env::args().any(|word| word == "sync");
+    let durability = if is_durable { Durability::Sync } else { Durability::Buffered };
+    let shared = Shared { rows: count, durability, ends: AtomicBool::new(false), commits: AtomicU64::new(0) };
     let alone = db.create_table("alone", TableOptions::default())?;
     let (_, alone_seconds, _) = beside(clock, &shared, || build(&rows, &alone, &db.snapshot(), false))?;
     db.drop_table("alone")?;
