@@ -265,14 +265,15 @@ fn seconds(value: &Value<'_>) -> Result<i32> {
 
 /// The filter of a partial index, which only some operators may be part of.
 fn parse_partial(filter: Document<'_>) -> Result<Filter> {
-    let filter_parsed = Filter::parse(filter, &Context::default())?;
-    if !is_partial(filter_parsed.root()) {
-        return Err(cannot(format!("Expression not supported in partial index: {filter}")));
+    let parsed = Filter::parse(filter, &Context::default())?;
+    if is_partial(parsed.root()) {
+        return Ok(parsed);
     }
-    Ok(filter_parsed)
+    Err(cannot(format!("Expression not supported in partial index: {filter}")))
 }
 
-/// Whether a part of a filter may be one of a partial index: `$and`, `$or`, comparisons, `$in`, `$exists: true`, `$type`.
+/// Whether a part of a filter may be one of a partial index: `$and`, `$or`, comparisons, `$in`, `$exists: true` and
+/// `$type`.
 fn is_partial(node: &Node) -> bool {
     match node {
         Node::And(nodes) | Node::Or(nodes) => nodes.iter().all(is_partial),
