@@ -44,3 +44,10 @@ pub mod query;
 pub use base::{Error, ErrorCode, Result};
 pub use collection::{Collection, DocumentTransaction};
 pub use database::Database;
+
+/// The examples of the guide are tests.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/guide/documents.md")]
+    struct Documents;
+}

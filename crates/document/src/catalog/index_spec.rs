@@ -191,6 +191,28 @@ impl IndexSpec {
         Ok(())
     }
 
+    /// The same specification, hidden or not, or with another time to live.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn with(&self, hidden: Option<bool>, expire_after_seconds: Option<i32>) -> Result<Self> {
+        let mut builder = DocumentBuilder::new();
+        for element in self.document() {
+            let replaced = element.name == "hidden" && hidden.is_some()
+                || element.name == "expireAfterSeconds" && expire_after_seconds.is_some();
+            if !replaced {
+                builder.append_element(&element);
+            }
+        }
+        if let Some(hidden) = hidden {
+            builder.append("hidden", hidden);
+        }
+        if let Some(seconds) = expire_after_seconds {
+            builder.append("expireAfterSeconds", seconds);
+        }
+        Self::parse(builder.finish().view())
+    }
+
     /// Whether the index is the one of `_id`.
     #[must_use]
     pub fn is_id(&self) -> bool {
