@@ -15,9 +15,9 @@ use crate::keys::{Direction, TypeBits, append, field_len};
 const DOCUMENTS_MAX: usize = 500;
 
 impl Collection {
-    /// Removes the documents that have expired at `now_ms`, in milliseconds since 1970: those whose date in the field of
-    /// an index with `expireAfterSeconds` (of an array, the least date) is that much older. Documents without a date do
-    /// not expire. Returns how many were removed.
+    /// Removes the documents that have expired at `now_ms`, in milliseconds since 1970: those whose date in the field
+    /// of an index with `expireAfterSeconds` (of an array, the least date) is that much older. Documents without a date
+    /// do not expire. Returns how many were removed.
     ///
     /// # Errors
     /// Those of the engine; what was removed before stays removed.
