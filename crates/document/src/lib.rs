@@ -13,6 +13,9 @@
 //! | [`pattern`] | regular expressions |
 //! | [`expr`] | expressions |
 //! | [`query`] | filters |
+//! | [`projection`] | projections |
+//! | [`aggregate`] | pipelines |
+//! | [`update`] | updates |
 //! | [`catalog`] | which collections and indexes there are, in which tables of the engine |
 //! | [`collection`] | documents: insert, find by `_id`, replace, delete; index maintenance, builds, validation |
 //! | [`database`] | [`Database`], where a program begins |
@@ -30,6 +33,7 @@ macro_rules! doc {
     }};
 }
 
+pub mod aggregate;
 pub mod base;
 pub mod bson;
 pub mod catalog;
@@ -39,8 +43,17 @@ pub mod expr;
 pub mod keys;
 pub mod path;
 pub mod pattern;
+pub mod projection;
 pub mod query;
+pub mod update;
 
 pub use base::{Error, ErrorCode, Result};
 pub use collection::{Collection, DocumentTransaction};
 pub use database::Database;
+
+/// The examples of the guide are tests.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/guide/documents.md")]
+    struct Documents;
+}

@@ -15,8 +15,21 @@ const LAYERS: [&str; 10] = ["base", "env", "log", "block", "store", "cache", "tr
 const DB_LAYERS: [&str; 7] = ["state", "throttle", "commit", "jobs", "maintenance", "open", "api"];
 
 /// The layers of the document database, bottom first.
-const DOCUMENT_LAYERS: [&str; 10] =
-    ["base", "bson", "keys", "path", "pattern", "expr", "query", "catalog", "collection", "database"];
+const DOCUMENT_LAYERS: [&str; 13] = [
+    "base",
+    "bson",
+    "keys",
+    "path",
+    "pattern",
+    "expr",
+    "query",
+    "projection",
+    "aggregate",
+    "update",
+    "catalog",
+    "collection",
+    "database",
+];
 
 /// Where `unsafe` may be written, as prefixes of paths from the root of the repository.
 const UNSAFE: [&str; 8] = [

@@ -191,6 +191,28 @@ impl IndexSpec {
         Ok(())
     }
 
+    /// The same specification, hidden or not, or with another time to live.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn with(&self, hidden: Option<bool>, expire_after_seconds: Option<i32>) -> Result<Self> {
+        let mut builder = DocumentBuilder::new();
+        for element in self.document() {
+            let replaced = element.name == "hidden" && hidden.is_some()
+                || element.name == "expireAfterSeconds" && expire_after_seconds.is_some();
+            if !replaced {
+                builder.append_element(&element);
+            }
+        }
+        if let Some(hidden) = hidden {
+            builder.append("hidden", hidden);
+        }
+        if let Some(seconds) = expire_after_seconds {
+            builder.append("expireAfterSeconds", seconds);
+        }
+        Self::parse(builder.finish().view())
+    }
+
     /// Whether the index is the one of `_id`.
     #[must_use]
     pub fn is_id(&self) -> bool {
@@ -265,14 +287,15 @@ fn seconds(value: &Value<'_>) -> Result<i32> {
 
 /// The filter of a partial index, which only some operators may be part of.
 fn parse_partial(filter: Document<'_>) -> Result<Filter> {
-    let filter_parsed = Filter::parse(filter, &Context::default())?;
-    if !is_partial(filter_parsed.root()) {
-        return Err(cannot(format!("Expression not supported in partial index: {filter}")));
+    let parsed = Filter::parse(filter, &Context::default())?;
+    if is_partial(parsed.root()) {
+        return Ok(parsed);
     }
-    Ok(filter_parsed)
+    Err(cannot(format!("Expression not supported in partial index: {filter}")))
 }
 
-/// Whether a part of a filter may be one of a partial index: `$and`, `$or`, comparisons, `$in`, `$exists: true`, `$type`.
+/// Whether a part of a filter may be one of a partial index: `$and`, `$or`, comparisons, `$in`, `$exists: true` and
+/// `$type`.
 fn is_partial(node: &Node) -> bool {
     match node {
         Node::And(nodes) | Node::Or(nodes) => nodes.iter().all(is_partial),

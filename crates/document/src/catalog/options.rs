@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::index_spec::{StorageSpec, check_collation, parse_storage};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuf, Value};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::expr::Context;
 use crate::query::Filter;
 
@@ -108,6 +108,20 @@ impl CollectionOptions {
             }
         };
         Ok(parsed)
+    }
+
+    /// The same options with those of `changes` in the place of theirs; one that is null is taken away.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn with(&self, changes: Document<'_>) -> Result<Self> {
+        let mut builder = DocumentBuilder::new();
+        let kept = self.document.view().elements().filter(|element| changes.element(element.name).is_none());
+        let new = changes.elements().filter(|element| !element.value.is_nullish());
+        kept.chain(new).for_each(|element| {
+            builder.append_element(&element);
+        });
+        Self::parse(builder.finish().view())
     }
 
     /// The options as `listCollections` shows them.

@@ -289,13 +289,33 @@ impl Catalog {
         Ok(())
     }
 
+    /// Changes options of a collection or its indexes, but neither which indexes there are nor what is in them.
+    ///
+    /// # Errors
+    /// What `change` says; those of [`CollectionState::change`] and of the engine.
+    pub fn modify(&self, state: &CollectionState, change: impl FnOnce(&mut Schema) -> Result<()>) -> Result<()> {
+        let _changing = self.changing.lock();
+        state.change(|schema| {
+            let mut changed = schema.clone();
+            change(&mut changed)?;
+            if schema.dropped {
+                return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
+            }
+            self.put_row(state.number, &changed)?;
+            Ok((changed, ()))
+        })
+    }
+
     /// Adds, within a transaction, paths that were arrays to the row of an index.
     ///
     /// # Errors
-    /// Those of the engine; `DataCorruptionDetected` (374).
+    /// `WriteConflict` (112) when the collection was renamed after the transaction began; those of the engine.
     pub fn add_multikey(&self, txn: &mut Transaction, schema: &Schema, index: &Index, found: &[u64]) -> Result<()> {
         let name = schema.namespace.as_str();
-        let row = txn.get(&self.table, name)?.ok_or_else(|| row::corrupt(name, "row"))?;
+        // A transaction that began before the collection had its name sees no row of it.
+        let row = txn
+            .get(&self.table, name)?
+            .ok_or_else(|| Error::new(ErrorCode::WRITE_CONFLICT, format!("collection {name} was renamed meanwhile")))?;
         let row = Document::from_checked_bytes(&row).ok_or_else(|| row::corrupt(name, "row"))?;
         let row = row::with_multikey(name, row, index.number, found)?;
         txn.put(&self.table, name, row.as_bytes())?;

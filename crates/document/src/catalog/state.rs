@@ -149,6 +149,13 @@ impl Index {
         Self::new(self.number, self.table.clone(), self.spec.clone(), true, &self.multikey())
     }
 
+    /// The same index with other options, which change nothing of its entries. No transaction that writes to it may be
+    /// open.
+    #[must_use]
+    pub fn with_spec(&self, spec: IndexSpec) -> Self {
+        Self::new(self.number, self.table.clone(), spec, self.ready, &self.multikey())
+    }
+
     /// For each field, the components of its path that were an array in some document, a bit each from the lowest.
     #[must_use]
     pub fn multikey(&self) -> Vec<u64> {

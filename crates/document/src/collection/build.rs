@@ -48,8 +48,9 @@ fn build_part(
     indexes: &[Arc<Index>],
     behind: Option<&[u8]>,
 ) -> Result<Option<Vec<u8>>> {
-    let mut txn = catalog.engine().begin();
-    let schema = collection.schema();
+    // The collection keeps its name, and is not dropped, until this part is committed.
+    let held = collection.hold();
+    let (mut txn, schema) = (catalog.engine().begin(), held.schema());
     let (mut keys, mut entry) = (KeySet::new(), Entry::default());
     let (mut count, mut bytes, mut last) = (0, 0, None);
     let mut lacking: Vec<(&Arc<Index>, SmallVec<[u64; 4]>)> = Vec::new();
@@ -67,7 +68,7 @@ fn build_part(
                 match txn.get(&index.table, entry.key())? {
                     None => txn.put(&index.table, entry.key(), entry.value())?,
                     Some(there) if index.spec.unique && !there.starts_with(id) => {
-                        return Err(duplicate_key(&schema, index, key));
+                        return Err(duplicate_key(schema, index, key));
                     }
                     Some(_) => {}
                 }
@@ -83,7 +84,7 @@ fn build_part(
     }
     drop(documents);
     for (index, found) in &lacking {
-        catalog.add_multikey(&mut txn, &schema, index, found)?;
+        catalog.add_multikey(&mut txn, schema, index, found)?;
     }
     txn.commit()?;
     lacking.iter().for_each(|(index, found)| index.stored_multikey(found));

@@ -12,6 +12,7 @@
 pub mod build;
 pub mod duplicate;
 mod entries;
+mod expire;
 pub mod handle;
 pub mod prepare;
 pub mod stored;

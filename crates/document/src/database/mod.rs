@@ -213,6 +213,67 @@ impl Database {
         self.catalog.drop_indexes(collection.state(), &numbers)
     }
 
+    /// Hides an index from queries or shows it, or changes its time to live.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26), `IndexNotFound` (27), and those of [`IndexSpec::parse`].
+    pub fn modify_index(
+        &self,
+        namespace: &str,
+        name: &str,
+        hidden: Option<bool>,
+        expire_after_seconds: Option<i32>,
+    ) -> Result<()> {
+        let collection = self.existing(namespace)?;
+        self.catalog.modify(collection.state(), |schema| {
+            let index = schema.indexes.iter_mut().find(|index| index.spec.name == name);
+            let index = index.ok_or_else(|| {
+                let what = format!("cannot find index {name} for ns {namespace}");
+                Error::new(ErrorCode::INDEX_NOT_FOUND, what)
+            })?;
+            *index = Arc::new(index.with_spec(index.spec.with(hidden, expire_after_seconds)?));
+            Ok(())
+        })
+    }
+
+    /// Changes options of a collection, such as `{validator: .., validationLevel: "off"}`; one that is null is taken
+    /// away.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26), `InvalidOptions` (72) for an option that cannot be changed, and those of
+    /// [`CollectionOptions::parse`].
+    pub fn modify_collection(&self, namespace: &str, changes: Document<'_>) -> Result<()> {
+        let changeable = ["validator", "validationLevel", "validationAction"];
+        if let Some(other) = changes.elements().find(|element| !changeable.iter().any(|name| element.name == *name)) {
+            let what = format!("the option '{}' of a collection cannot be changed", other.name);
+            return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+        }
+        let collection = self.existing(namespace)?;
+        self.catalog.modify(collection.state(), |schema| {
+            schema.options = schema.options.with(changes)?;
+            Ok(())
+        })
+    }
+
+    /// Removes the documents of all collections that have expired by now, and returns how many those were. A program
+    /// calls it every minute or so.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn expire(&self) -> Result<u64> {
+        let (now, mut expired) = (self.environment.now_ms(), 0);
+        for (_, entry) in self.catalog.list(None) {
+            if let Entry::Collection(state) = entry {
+                match self.handle(state).expire(now) {
+                    // Dropped meanwhile.
+                    Err(error) if error.code() == ErrorCode::NAMESPACE_NOT_FOUND => {}
+                    done => expired += done?,
+                }
+            }
+        }
+        Ok(expired)
+    }
+
     /// The specifications of a collection's indexes, that of `_id` first.
     ///
     /// # Errors

@@ -6,7 +6,9 @@
 
 pub mod collect;
 pub mod dotted;
+pub mod sort;
 pub mod walk;
 
 pub use dotted::{Part, Path};
+pub use sort::{Sort, SortKey};
 pub use walk::{Arrays, Found, walk};

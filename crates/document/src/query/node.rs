@@ -6,6 +6,7 @@ use super::predicate::Predicate;
 use super::schema::Schema;
 use crate::base::Result;
 use crate::bson::{Document, Value};
+use crate::expr::Expression;
 use crate::path::{Arrays, Path, walk};
 
 /// The position in an array at which the last condition matched.
@@ -43,6 +44,10 @@ pub enum Node {
         /// The conditions.
         node: Box<Node>,
     },
+    /// `$expr`: the expression is true.
+    Expression(Box<Expression>),
+    /// `$sampleRate`: a random number, and the share of documents that match.
+    Sample(Box<Expression>, f64),
     /// `$jsonSchema`: the document is valid.
     Schema(Box<Schema>),
     /// `$alwaysTrue` and `$alwaysFalse`.
@@ -64,7 +69,7 @@ impl Node {
                 }
                 Ok(true)
             }
-            Self::Or(nodes) => any(nodes, |node| node.matches(document, None)),
+            Self::Or(nodes) => any(nodes, |node| node.matches(document, position)),
             Self::Nor(nodes) => any(nodes, |node| node.matches(document, None)).map(|matched| !matched),
             Self::Not(node) => node.matches(document, None).map(|matched| !matched),
             Self::Leaf { path, test } => leaf(document, path, test, position),
@@ -75,6 +80,10 @@ impl Node {
             }),
             Self::ElementValue { path, node } => {
                 elements(document, path, position, &|value| node.matches_value(Some(value)))
+            }
+            Self::Expression(expression) => expression.test(document),
+            Self::Sample(random, share) => {
+                Ok(random.of(document)?.value().as_f64().is_some_and(|random| random < *share))
             }
             Self::Schema(schema) => schema.matches(document),
             Self::Always(answer) => Ok(*answer),
@@ -104,7 +113,7 @@ impl Node {
                 Some(Value::Array(array)) => any(array, |value| node.matches_value(Some(value))),
                 _ => Ok(false),
             },
-            Self::Schema(_) => match value {
+            Self::Expression(_) | Self::Sample(..) | Self::Schema(_) => match value {
                 Some(Value::Document(document)) => self.matches(document, None),
                 _ => Ok(false),
             },

@@ -8,6 +8,7 @@ use super::types::Types;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, Regex, Text, Value};
 use crate::expr::Context;
+use crate::expr::value::truth;
 use crate::path::Path;
 use crate::pattern::Pattern;
 
@@ -69,6 +70,18 @@ fn top_operator(name: &[u8], operand: Value<'_>, context: &Context, place: Place
                 return Err(Error::new(ErrorCode::TYPE_MISMATCH, "$jsonSchema must be an object"));
             };
             Node::Schema(Box::new(Schema::parse(schema)?))
+        }
+        b"expr" => {
+            only_top("$expr")?;
+            Node::Expression(Box::new(crate::expr::parse(operand, context)?))
+        }
+        b"sampleRate" => {
+            let share =
+                operand.as_f64().ok_or_else(|| Error::bad_value("argument to $sampleRate must be a numeric type"))?;
+            if !(0.0..=1.0).contains(&share) {
+                return Err(Error::bad_value("numeric argument to $sampleRate must be in [0, 1]"));
+            }
+            Node::Sample(Box::new(crate::expr::random(context)), share)
         }
         b"where" => return Err(Error::bad_value("no JavaScript engine: $where is not supported")),
         b"text" => return Err(Error::new(ErrorCode::INDEX_NOT_FOUND, "text index required for $text query")),
@@ -197,19 +210,6 @@ fn operator(path: &Path, name: &str, operand: Value<'_>, context: &Context) -> R
         }
         other => return Err(Error::bad_value(format!("unknown operator: {other}"))),
     }))
-}
-
-/// Whether a value counts as true: all but false, null, undefined and the zeros.
-pub(crate) fn truth(value: &Value<'_>) -> bool {
-    match value {
-        Value::Bool(is) => *is,
-        Value::Null | Value::Undefined => false,
-        Value::Double(number) => *number != 0.0,
-        Value::Int32(number) => *number != 0,
-        Value::Int64(number) => *number != 0,
-        Value::Decimal128(number) => !number.is_zero(),
-        _ => true,
-    }
 }
 
 fn choices(name: &str, operand: Value<'_>) -> Result<Choices> {
@@ -347,6 +347,24 @@ fn all(path: &Path, operand: Value<'_>, context: &Context) -> Result<Node> {
 fn element_match_of<'a>(value: &Value<'a>) -> Option<Value<'a>> {
     let first = value.as_document()?.first()?;
     (first.name == "$elemMatch").then_some(first.value)
+}
+
+/// The conditions of operators on a value itself, as `$pull` has them.
+///
+/// # Errors
+/// As [`document`].
+pub fn value_condition(operators: Document<'_>, context: &Context) -> Result<Node> {
+    let mut nodes = Vec::new();
+    operators_of(&Path::itself(), operators, context, &mut nodes)?;
+    Ok(all_of(nodes))
+}
+
+/// The part that an array matches when one of its values meets the operators of `conditions`.
+///
+/// # Errors
+/// As [`document`].
+pub fn element_match_node(conditions: Value<'_>, context: &Context) -> Result<Node> {
+    element_match(&Path::itself(), conditions, context)
 }
 
 fn element_match(path: &Path, operand: Value<'_>, context: &Context) -> Result<Node> {

@@ -247,3 +247,55 @@ fn validators_refuse_documents_by_level_and_action() {
     let strict = open(&machine).collection("app.strict").unwrap().unwrap();
     assert_eq!(strict.insert_one(json(r#"{"a":0}"#).view()).unwrap_err().code().number(), 121);
 }
+
+#[test]
+fn documents_expire_by_their_oldest_date() {
+    let db = open(&SimEnv::new(1));
+    let sessions = db.collection_or_create("app.sessions").unwrap();
+    let date = |millis: i64| format!(r#"{{"$date":{{"$numberLong":"{millis}"}}}}"#);
+    let specs = [
+        json(r#"{"key":{"at":1},"name":"at","expireAfterSeconds":10}"#),
+        json(r#"{"key":{"end":-1},"name":"end","expireAfterSeconds":0,"unique":true,"sparse":true}"#),
+    ];
+    db.create_indexes("app.sessions", &specs).unwrap();
+    for document in [
+        format!(r#"{{"_id":1,"at":{}}}"#, date(0)),
+        format!(r#"{{"_id":2,"at":{}}}"#, date(5000)),
+        format!(r#"{{"_id":3,"at":[{},{}]}}"#, date(90_000), date(1000)),
+        format!(r#"{{"_id":4,"end":{}}}"#, date(11_000)),
+        format!(r#"{{"_id":5,"end":{}}}"#, date(11_001)),
+        r#"{"_id":6,"at":1,"end":"never"}"#.to_owned(),
+        r#"{"_id":7}"#.to_owned(),
+    ] {
+        sessions.insert_one(json(&document).view()).unwrap();
+    }
+    assert_eq!(sessions.expire(9_999).unwrap(), 0);
+    assert_eq!(sessions.expire(11_000).unwrap(), 3);
+    let ids: Vec<_> =
+        sessions.documents().map(|document| document.unwrap().view().get("_id").unwrap().to_json()).collect();
+    assert_eq!(ids, ["2", "5", "6", "7"]);
+    assert_eq!(entries(&sessions), "at=4 end=2");
+    db.modify_index("app.sessions", "at", Some(true), Some(1)).unwrap();
+    let listed = db.list_indexes("app.sessions").unwrap()[1].view().to_json();
+    assert_eq!(listed, r#"{"v":2,"key":{"at":1},"name":"at","hidden":true,"expireAfterSeconds":1}"#);
+    assert_eq!(sessions.expire(6_000).unwrap(), 1);
+    // By the clock of the machine, all dates are long past.
+    assert_eq!(db.expire().unwrap(), 1);
+    assert_eq!(db.modify_index("app.sessions", "x", None, None).unwrap_err().code().number(), 27);
+}
+
+#[test]
+fn validators_can_be_changed() {
+    let db = open(&SimEnv::new(1));
+    let items = db.collection_or_create("app.items").unwrap();
+    let modify = |changes: &str| db.modify_collection("app.items", json(changes).view());
+    modify(r#"{"validator":{"a":1}}"#).unwrap();
+    assert_eq!(items.insert_one(json(r#"{"a":2}"#).view()).unwrap_err().code().number(), 121);
+    modify(r#"{"validationLevel":"off"}"#).unwrap();
+    items.insert_one(json(r#"{"a":2}"#).view()).unwrap();
+    let options = items.schema().options.document().to_json();
+    assert_eq!(options, r#"{"validator":{"a":1},"validationLevel":"off"}"#);
+    modify(r#"{"validator":null,"validationLevel":null}"#).unwrap();
+    assert_eq!(items.schema().options.document().to_json(), "{}");
+    assert_eq!(modify(r#"{"viewOn":"b"}"#).unwrap_err().code().number(), 72);
+}

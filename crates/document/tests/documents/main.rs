@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::cast_precision_loss, reason = "a test that cannot go on has failed")]
 
 mod collections;
+mod concurrency;
 mod corpus;
 mod crash;
 mod index_keys;

@@ -1,0 +1,371 @@
+//! Accumulators: what `$group`, `$bucket` and window functions make of many values.
+
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
+
+use crate::base::Result;
+use crate::base::num::nearest_f64;
+use crate::bson::{Document, Value, ValueBuf, compare, equal, hash};
+use crate::expr::{Deviation, Expression, Sum, Val};
+use crate::path::{Sort, SortKey};
+
+use super::stage::error;
+
+/// An accumulator, and what it takes from each document.
+#[derive(Clone, Debug)]
+pub struct Accumulator {
+    /// What it does.
+    pub kind: Kind,
+    /// What it takes.
+    pub argument: Expression,
+}
+
+/// What an accumulator does.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// `$sum`.
+    Sum,
+    /// `$avg`.
+    Average,
+    /// `$min` and `$max`: whether the greatest.
+    Extreme(bool),
+    /// `$first` and `$last`: whether the last.
+    End(bool),
+    /// `$push`.
+    Push,
+    /// `$addToSet`.
+    Set,
+    /// `$concatArrays`.
+    Concat,
+    /// `$setUnion`.
+    Union,
+    /// `$mergeObjects`.
+    Merge,
+    /// `$stdDevPop` and `$stdDevSamp`: whether of a sample.
+    Deviation(bool),
+    /// `$firstN` and `$lastN`: whether the last; the count is an expression of the group.
+    EndN(bool, Expression),
+    /// `$minN` and `$maxN`: whether the greatest.
+    ExtremeN(bool, Expression),
+    /// `$top`, `$bottom`, `$topN`, `$bottomN`: the order, whether the last ones, and the count if an array is given.
+    Top(Sort, bool, Option<Expression>),
+    /// `$median` and `$percentile`: the shares, and whether an array is given.
+    Percentile(Vec<f64>, bool),
+}
+
+/// A value that is equal to others by MongoDB's equality.
+#[derive(Clone, Debug)]
+pub(super) struct Key(pub(super) ValueBuf);
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        equal(&self.0.view(), &other.0.view())
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        hash(&self.0.view(), state);
+    }
+}
+
+/// What an accumulator has gathered.
+#[derive(Clone, Debug)]
+pub enum State {
+    /// Of a sum.
+    Sum(Sum),
+    /// Of an average: the count of numbers as well.
+    Average(Sum, usize),
+    /// One value.
+    One(Option<ValueBuf>),
+    /// Many values.
+    Many(Vec<ValueBuf>),
+    /// Many values, each once.
+    Set(Vec<ValueBuf>, SetOf),
+    /// Fields of documents.
+    Merge(Vec<(Vec<u8>, ValueBuf)>),
+    /// Of a deviation; whether a number was not finite.
+    Deviation(Deviation, bool),
+    /// The first or last values, and how many.
+    Some(Vec<ValueBuf>, usize),
+    /// The values in an order, with their keys, and how many.
+    Ordered(Vec<(SortKey, ValueBuf)>, usize),
+    /// Numbers.
+    Numbers(Vec<f64>),
+}
+
+/// The values of a set.
+#[derive(Clone, Debug, Default)]
+pub struct SetOf(HashSet<Key>);
+
+impl Accumulator {
+    /// The state before the first document. `id` is the group's, for counts that depend on it.
+    ///
+    /// # Errors
+    /// Those of a count that is none.
+    pub fn start(&self, id: Document<'_>) -> Result<State> {
+        let count = |expression: &Expression| count_of(&expression.of(id)?);
+        Ok(match &self.kind {
+            Kind::Sum => State::Sum(Sum::default()),
+            Kind::Average => State::Average(Sum::default(), 0),
+            Kind::Extreme(_) | Kind::End(_) => State::One(None),
+            Kind::Push | Kind::Concat => State::Many(Vec::new()),
+            Kind::Set | Kind::Union => State::Set(Vec::new(), SetOf::default()),
+            Kind::Merge => State::Merge(Vec::new()),
+            Kind::Deviation(_) => State::Deviation(Deviation::default(), false),
+            Kind::EndN(_, n) | Kind::ExtremeN(_, n) => State::Some(Vec::new(), count(n)?),
+            Kind::Top(_, _, n) => State::Ordered(Vec::new(), n.as_ref().map_or(Ok(1), count)?),
+            Kind::Percentile(..) => State::Numbers(Vec::new()),
+        })
+    }
+
+    /// Adds what the accumulator takes from a document. The bytes that are kept for it.
+    ///
+    /// # Errors
+    /// Those of the expression, and of values of a wrong type.
+    pub fn add(&self, state: &mut State, document: Document<'_>) -> Result<usize> {
+        if let (Kind::Top(sort, last, _), State::Ordered(kept, n)) = (&self.kind, &mut *state) {
+            let key = sort.key(document)?;
+            let value = self.argument.of(document)?.into_buf().unwrap_or_else(|| Value::Null.into());
+            return Ok(add_ordered(sort, *last, kept, *n, (key, value)));
+        }
+        let value = self.argument.of(document)?;
+        self.add_value(state, value)
+    }
+
+    /// Adds a value.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn add_value(&self, state: &mut State, value: Val<'_>) -> Result<usize> {
+        let bytes = |value: &ValueBuf| size_of::<ValueBuf>() + value.payload().len();
+        Ok(match (&self.kind, state) {
+            (_, State::Sum(sum)) => {
+                if let Some(number) = value.value().as_number() {
+                    sum.add(number, value.value().kind());
+                }
+                0
+            }
+            (_, State::Average(sum, count)) => {
+                if let Some(number) = value.value().as_number() {
+                    sum.add_for_mean(number, value.value().kind());
+                    *count += 1;
+                }
+                0
+            }
+            (Kind::Extreme(greatest), State::One(best)) => {
+                let better = best.as_ref().is_none_or(|best| {
+                    let order = compare(&value.value(), &best.view());
+                    if *greatest { order.is_gt() } else { order.is_lt() }
+                });
+                if better && !value.is_nullish() {
+                    *best = value.into_buf();
+                }
+                0
+            }
+            (Kind::End(last), State::One(end)) => {
+                if *last || end.is_none() {
+                    *end = Some(value.into_buf().unwrap_or_else(|| Value::Null.into()));
+                }
+                0
+            }
+            (Kind::Push, State::Many(values)) => value.into_buf().map_or(0, |value| {
+                let size = bytes(&value);
+                values.push(value);
+                size
+            }),
+            (Kind::Concat, State::Many(values)) => match array_of("$concatArrays", 7_750_301, &value)? {
+                Some(array) => {
+                    values.extend(array.values().map(ValueBuf::from));
+                    array.as_bytes().len()
+                }
+                None => 0,
+            },
+            (Kind::Set, State::Set(values, set)) => value.into_buf().map_or(0, |value| add_to_set(values, set, value)),
+            (Kind::Union, State::Set(values, set)) => match array_of("$setUnion", 7_750_302, &value)? {
+                Some(array) => array.values().map(|value| add_to_set(values, set, value.into())).sum(),
+                None => 0,
+            },
+            (_, state) => self.add_to_some(state, value)?,
+        })
+    }
+
+    /// Adds a value to states that are kept in an order or merged.
+    fn add_to_some(&self, state: &mut State, value: Val<'_>) -> Result<usize> {
+        Ok(match (&self.kind, state) {
+            (_, State::Merge(fields)) => merge(fields, &value)?,
+            (_, State::Deviation(deviation, infinite)) => {
+                if let Some(number) = value.value().as_f64() {
+                    *infinite |= !number.is_finite();
+                    deviation.add(number);
+                }
+                0
+            }
+            (Kind::EndN(last, _), State::Some(values, n)) => {
+                if *last && values.len() == *n {
+                    values.remove(0);
+                }
+                if values.len() < *n {
+                    values.push(value.into_buf().unwrap_or_else(|| Value::Null.into()));
+                }
+                0
+            }
+            (Kind::ExtremeN(greatest, _), State::Some(values, n)) => {
+                if let Some(value) = value.into_buf().filter(|value| !value.view().is_nullish()) {
+                    let at = values.partition_point(|other| {
+                        let order = compare(&other.view(), &value.view());
+                        if *greatest { order.is_ge() } else { order.is_le() }
+                    });
+                    values.insert(at, value);
+                    values.truncate(*n);
+                }
+                0
+            }
+            (_, State::Numbers(numbers)) => {
+                numbers.extend(value.value().as_f64());
+                size_of::<f64>()
+            }
+            _ => 0,
+        })
+    }
+
+    /// The result of all that was added.
+    #[must_use]
+    pub fn finish(&self, state: State) -> ValueBuf {
+        let null = || ValueBuf::from(Value::Null);
+        let array = |values: &[ValueBuf]| ValueBuf::array(values.iter().map(ValueBuf::view));
+        match (&self.kind, state) {
+            (_, State::Sum(sum)) => sum.total().into(),
+            (_, State::Average(sum, count)) => {
+                if count == 0 {
+                    null()
+                } else {
+                    sum.mean(count).into()
+                }
+            }
+            (_, State::One(value)) => value.unwrap_or_else(null),
+            (_, State::Many(values) | State::Set(values, _) | State::Some(values, _)) => array(&values),
+            (_, State::Merge(fields)) => {
+                let mut builder = crate::bson::DocumentBuilder::new();
+                for (name, value) in &fields {
+                    builder.append(name, value.view());
+                }
+                builder.finish().into()
+            }
+            (Kind::Deviation(sample), State::Deviation(deviation, infinite)) => match deviation.result(*sample) {
+                Some(_) if infinite => Value::Double(f64::NAN).into(),
+                Some(result) => Value::Double(result).into(),
+                None => null(),
+            },
+            (Kind::Top(_, _, n), State::Ordered(values, _)) => {
+                let mut values: Vec<_> = values.into_iter().map(|(_, value)| value).collect();
+                if n.is_some() { array(&values) } else { values.pop().unwrap_or_else(null) }
+            }
+            (Kind::Percentile(shares, many), State::Numbers(mut numbers)) => {
+                numbers.sort_by(f64::total_cmp);
+                let of =
+                    |share: &f64| percentile(&numbers, *share).map_or_else(null, |number| Value::Double(number).into());
+                let results: Vec<ValueBuf> = shares.iter().map(of).collect();
+                if *many { array(&results) } else { results.into_iter().next().unwrap_or_else(null) }
+            }
+            _ => null(),
+        }
+    }
+}
+
+/// The value below which a share of sorted numbers lies.
+fn percentile(numbers: &[f64], share: f64) -> Option<f64> {
+    let last = numbers.len().checked_sub(1)?;
+    let count = nearest_f64(i64::try_from(numbers.len()).ok()?);
+    let rank = (count * share).ceil() - 1.0;
+    let at = crate::base::num::trunc_to_i64(rank.max(0.0)).and_then(|rank| usize::try_from(rank).ok())?;
+    numbers.get(at.min(last)).copied()
+}
+
+/// The `n` of an accumulator.
+pub(super) fn count_of(n: &Val<'_>) -> Result<usize> {
+    let value = n.value();
+    let wrong = || error(5_787_902, format!("Value for 'n' must be of integral type, but found {}", value.to_json()));
+    if value.as_number().is_none() {
+        return Err(wrong());
+    }
+    let whole = value.as_exact_i64();
+    let whole = whole.ok_or_else(|| {
+        error(5_787_903, format!("Value for 'n' must be of integral type, but found {}", value.to_json()))
+    })?;
+    usize::try_from(whole)
+        .ok()
+        .filter(|n| *n > 0)
+        .ok_or_else(|| error(5_787_908, format!("'n' must be greater than 0, found {whole}")))
+}
+
+fn add_to_set(values: &mut Vec<ValueBuf>, set: &mut SetOf, value: ValueBuf) -> usize {
+    if !set.0.insert(Key(value.clone())) {
+        return 0;
+    }
+    let size = 2 * (size_of::<ValueBuf>() + value.payload().len());
+    values.push(value);
+    size
+}
+
+fn array_of<'v>(name: &str, code: i32, value: &'v Val<'_>) -> Result<Option<crate::bson::Array<'v>>> {
+    match value.view() {
+        None => Ok(None),
+        Some(Value::Array(array)) => Ok(Some(array)),
+        Some(other) => {
+            let _ = code;
+            let what = format!(
+                "{name} requires array inputs, but input {} is of type {}",
+                other.to_json(),
+                other.kind().name()
+            );
+            Err(crate::base::Error::new(crate::base::ErrorCode::TYPE_MISMATCH, what))
+        }
+    }
+}
+
+fn merge(fields: &mut Vec<(Vec<u8>, ValueBuf)>, value: &Val<'_>) -> Result<usize> {
+    match value.value() {
+        Value::Document(document) => {
+            for element in document {
+                match fields.iter_mut().find(|(name, _)| *name == element.name.as_bytes()) {
+                    Some(field) => field.1 = element.value.into(),
+                    None => fields.push((element.name.as_bytes().to_vec(), element.value.into())),
+                }
+            }
+            Ok(document.as_bytes().len())
+        }
+        value if value.is_nullish() => Ok(0),
+        other => Err(error(
+            40400,
+            format!(
+                "$mergeObjects requires object inputs, but input {} is of type {}",
+                other.to_json(),
+                other.kind().name()
+            ),
+        )),
+    }
+}
+
+fn add_ordered(
+    sort: &Sort,
+    last: bool,
+    kept: &mut Vec<(SortKey, ValueBuf)>,
+    n: usize,
+    new: (SortKey, ValueBuf),
+) -> usize {
+    let at = kept.partition_point(|(key, _)| sort.compare(key, &new.0).is_le());
+    let size = size_of::<ValueBuf>() + new.1.payload().len();
+    kept.insert(at, new);
+    if kept.len() <= n {
+        return size;
+    }
+    if last {
+        kept.remove(0);
+    } else {
+        kept.pop();
+    }
+    0
+}

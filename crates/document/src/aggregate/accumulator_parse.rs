@@ -1,0 +1,198 @@
+//! The strict reading of accumulators.
+
+use super::accumulator::{Accumulator, Kind};
+use super::stage::error;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, Element, Value};
+use crate::expr::{Context, Expression};
+use crate::path::Sort;
+
+/// Reads the accumulator of a field: `{$sum: ..}`.
+///
+/// # Errors
+/// 40234, 40238, 15952 and others.
+pub(super) fn field(element: &Element<'_>, context: &Context) -> Result<Accumulator> {
+    let name = element.name.to_str_lossy();
+    if name.contains('.') {
+        return Err(error(40235, format!("The field name '{name}' cannot contain '.'")));
+    }
+    if name.starts_with('$') {
+        return Err(error(40236, format!("The field name '{name}' cannot be an operator name")));
+    }
+    let Value::Document(spec) = element.value else {
+        return Err(error(40234, format!("The field '{name}' must be an accumulator object")));
+    };
+    let mut fields = spec.elements();
+    let (Some(operator), None) = (fields.next(), fields.next()) else {
+        return Err(if spec.is_empty() {
+            error(40234, format!("The field '{name}' must be an accumulator object"))
+        } else {
+            error(40238, format!("The field '{name}' must specify one accumulator"))
+        });
+    };
+    let operator_name = operator.name.to_str_lossy();
+    if !operator_name.starts_with('$') {
+        return Err(error(40234, format!("The field '{name}' must be an accumulator object")));
+    }
+    accumulator(&operator_name, operator.value, context)?
+        .ok_or_else(|| error(15952, format!("unknown group operator '{operator_name}'")))
+}
+
+/// Reads the accumulator of a name, if there is one.
+///
+/// # Errors
+/// Those of its operand.
+pub(super) fn accumulator(name: &str, operand: Value<'_>, context: &Context) -> Result<Option<Accumulator>> {
+    let kind = match name {
+        "$sum" => Kind::Sum,
+        "$avg" => Kind::Average,
+        "$min" => Kind::Extreme(false),
+        "$max" => Kind::Extreme(true),
+        "$first" => Kind::End(false),
+        "$last" => Kind::End(true),
+        "$push" => Kind::Push,
+        "$addToSet" => Kind::Set,
+        "$concatArrays" => Kind::Concat,
+        "$setUnion" => Kind::Union,
+        "$mergeObjects" => Kind::Merge,
+        "$stdDevPop" => Kind::Deviation(false),
+        "$stdDevSamp" => Kind::Deviation(true),
+        "$count" => {
+            if !matches!(operand, Value::Document(document) if document.is_empty()) {
+                return Err(Error::new(ErrorCode::TYPE_MISMATCH, "$count takes no arguments, i.e. $count:{}"));
+            }
+            return Ok(Some(Accumulator { kind: Kind::Sum, argument: Expression::constant(Value::Int32(1)) }));
+        }
+        "$firstN" | "$lastN" | "$minN" | "$maxN" => return counted(name, operand, context).map(Some),
+        "$top" | "$bottom" | "$topN" | "$bottomN" => return ordered(name, operand, context).map(Some),
+        "$median" | "$percentile" => return percentile(name, operand, context).map(Some),
+        "$accumulator" => return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, "$accumulator is not supported")),
+        _ => return Ok(None),
+    };
+    let operand = match operand {
+        Value::Array(array) => {
+            let mut values = array.values();
+            match (values.next(), values.next()) {
+                (Some(single), None) => single,
+                _ => return Err(error(40237, format!("The {name} accumulator is a unary operator"))),
+            }
+        }
+        operand => operand,
+    };
+    Ok(Some(Accumulator { kind, argument: crate::expr::parse(operand, context)? }))
+}
+
+fn counted(name: &str, operand: Value<'_>, context: &Context) -> Result<Accumulator> {
+    let Value::Document(spec) = operand else {
+        return Err(error(5_787_900, format!("specification must be an object; found {}", operand.to_json())));
+    };
+    if let Some(unknown) = spec.elements().find(|element| element.name != "n" && element.name != "input") {
+        return Err(error(5_787_901, format!("Unknown argument for '{name}' operator: {}", unknown.name)));
+    }
+    let input = spec.get("input").ok_or_else(|| error(5_787_907, format!("Missing value for 'input' in '{name}'")))?;
+    let n = spec.get("n").ok_or_else(|| error(5_787_906, format!("Missing value for 'n' in '{name}'")))?;
+    let n = count(n, context)?;
+    let kind = match name {
+        "$firstN" => Kind::EndN(false, n),
+        "$lastN" => Kind::EndN(true, n),
+        "$minN" => Kind::ExtremeN(false, n),
+        _ => Kind::ExtremeN(true, n),
+    };
+    Ok(Accumulator { kind, argument: crate::expr::parse(input, context)? })
+}
+
+/// The count, checked at once when it is constant.
+fn count(n: Value<'_>, context: &Context) -> Result<Expression> {
+    let n = crate::expr::parse(n, context)?;
+    if n.is_constant() {
+        super::accumulator::count_of(&n.of(Document::empty())?)?;
+    }
+    Ok(n)
+}
+
+fn ordered(name: &str, operand: Value<'_>, context: &Context) -> Result<Accumulator> {
+    let many = name.ends_with('N');
+    let Value::Document(spec) = operand else {
+        return Err(error(5_788_001, format!("specification must be an object; found {}", operand.to_json())));
+    };
+    for element in spec {
+        let known = element.name == "sortBy" || element.name == "output" || many && element.name == "n";
+        if !known {
+            return Err(error(5_788_002, format!("Unknown argument to {name} '{}'", element.name)));
+        }
+    }
+    let n = match spec.get("n") {
+        Some(n) => Some(count(n, context)?),
+        None if many => return Err(error(5_788_003, format!("Missing value for 'n' in {name}"))),
+        None => None,
+    };
+    let output = spec.get("output").ok_or_else(|| error(5_788_004, format!("Missing value for 'output' in {name}")))?;
+    let by = spec.get("sortBy").ok_or_else(|| error(5_788_005, format!("Missing value for 'sortBy' in {name}")))?;
+    let Value::Document(pattern) = by else {
+        return Err(error(5_788_604, format!("expected 'sortBy' to already be an object in the arguments to {name}")));
+    };
+    let kind = Kind::Top(Sort::parse(pattern)?, name.starts_with("$bottom"), n);
+    Ok(Accumulator { kind, argument: crate::expr::parse(output, context)? })
+}
+
+fn percentile(name: &str, operand: Value<'_>, context: &Context) -> Result<Accumulator> {
+    let Value::Document(spec) = operand else {
+        return Err(error(7_436_100, format!("specification must be an object; found {}", operand.to_json())));
+    };
+    let many = name == "$percentile";
+    for element in spec {
+        let known = element.name == "input" || element.name == "method" || many && element.name == "p";
+        if !known {
+            return Err(Error::new(
+                ErrorCode::IDL_UNKNOWN_FIELD,
+                format!("BSON field '{name}.{}' is an unknown field.", element.name),
+            ));
+        }
+    }
+    let missing = |field: &str| {
+        Error::new(
+            ErrorCode::IDL_FAILED_TO_PARSE,
+            format!("BSON field '{name}.{field}' is missing but a required field"),
+        )
+    };
+    let input = spec.get("input").ok_or_else(|| missing("input"))?;
+    match spec.get("method").ok_or_else(|| missing("method"))? {
+        Value::String(method) if method == "approximate" => {}
+        Value::String(_) => {
+            return Err(Error::bad_value("Currently only 'approximate' can be used as percentile 'method'"));
+        }
+        other => {
+            return Err(Error::new(
+                ErrorCode::TYPE_MISMATCH,
+                format!(
+                    "BSON field '{name}.method' is the wrong type '{}', expected type 'string'",
+                    other.kind().name()
+                ),
+            ));
+        }
+    }
+    let mut shares = vec![0.5];
+    if many {
+        let p = crate::expr::parse(spec.get("p").ok_or_else(|| missing("p"))?, context)?;
+        let wrong = || error(7_750_301, "The $percentile 'p' field must be an array of constant values");
+        if !p.is_constant() {
+            return Err(wrong());
+        }
+        let p = p.of(Document::empty())?;
+        let Value::Array(array) = p.value() else { return Err(wrong()) };
+        shares.clear();
+        for value in array {
+            let share = value
+                .as_f64()
+                .ok_or_else(|| error(7_750_302, "The $percentile 'p' field must be an array of numbers"))?;
+            if !(0.0..=1.0).contains(&share) {
+                return Err(error(7_750_303, "The $percentile 'p' field must be an array of numbers from [0.0, 1.0]"));
+            }
+            shares.push(share);
+        }
+        if shares.is_empty() {
+            return Err(wrong());
+        }
+    }
+    Ok(Accumulator { kind: Kind::Percentile(shares, many), argument: crate::expr::parse(input, context)? })
+}

@@ -1,0 +1,33 @@
+//! Aggregation: pipelines of stages, each an iterator over the documents of the one before.
+//!
+//! [`Pipeline::parse`](stage::Pipeline) reads a pipeline with MongoDB's error codes; [`Pipeline::run`](stage::Pipeline)
+//! gives an iterator. Stages that must see all documents before they give the first (`$sort`, `$group` and others) keep
+//! them in memory up to a limit. Stages that read or write other collections do so through [`Storage`].
+
+pub mod accumulator;
+mod accumulator_parse;
+mod bucket;
+mod group;
+mod lookup;
+pub mod merge;
+mod output;
+mod reshape;
+mod sort;
+pub mod stage;
+mod table;
+mod unwind;
+
+use crate::base::Result;
+use crate::bson::Array;
+use crate::expr::Context;
+
+pub use merge::{Merge, Output, WhenMatched, WhenNotMatched};
+pub use stage::{Memory, Namespace, Pipeline, Rows, Run, Stage, Storage};
+
+/// Reads a pipeline.
+///
+/// # Errors
+/// 40324 for a stage that there is not, 40323 for a stage with more than one field, and those of the stages.
+pub fn parse(stages: Array<'_>, context: &Context) -> Result<Pipeline> {
+    stage::Parser::new(context, table::stage).pipeline(stages)
+}

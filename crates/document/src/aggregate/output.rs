@@ -1,0 +1,271 @@
+//! `$out` and `$merge`: pipelines that write.
+
+use super::merge::{Merge, Output, WhenMatched, WhenNotMatched};
+use super::stage::{Namespace, Parser, Pipeline, Rows, Run, Stage, error};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Element, Value, ValueBuf};
+
+type Stages = Result<Vec<Box<dyn Stage>>>;
+
+/// `$out` or `$merge`.
+#[derive(Debug)]
+struct Write {
+    into: Namespace,
+    merge: Option<Merge>,
+}
+
+impl Stage for Write {
+    fn name(&self) -> &'static str {
+        if self.merge.is_some() { "$merge" } else { "$out" }
+    }
+
+    fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
+        // The documents are written when the first result is asked for; there are no results.
+        let mut input = Some(input);
+        Ok(Box::new(std::iter::from_fn(move || {
+            let rows = input.take()?;
+            let output = self.merge.as_ref().map_or(Output::Replace, Output::Merge);
+            run.storage.write(&self.into, &output, rows).err().map(Err)
+        })))
+    }
+
+    fn is_output(&self) -> bool {
+        true
+    }
+}
+
+pub(super) fn read_out(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
+    let into = match value {
+        Value::String(name) => Namespace { database: None, collection: name.to_str_lossy().into_owned() },
+        Value::Document(spec) => {
+            if let Some(unknown) =
+                spec.elements().find(|element| !["db", "coll", "timeseries"].iter().any(|known| element.name == *known))
+            {
+                return Err(Error::new(
+                    ErrorCode::IDL_UNKNOWN_FIELD,
+                    format!("BSON field '$out.{}' is an unknown field.", unknown.name),
+                ));
+            }
+            if spec.get("timeseries").is_some() {
+                return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, "time series collections are not supported"));
+            }
+            Namespace { database: Some(required("$out", spec, "db")?), collection: required("$out", spec, "coll")? }
+        }
+        other => {
+            return Err(error(
+                16990,
+                format!("$out only supports a string or object argument, but found {}", other.kind().name()),
+            ));
+        }
+    };
+    check(&into)?;
+    Ok(vec![Box::new(Write { into, merge: None })])
+}
+
+fn required(stage: &str, spec: crate::bson::Document<'_>, name: &str) -> Result<String> {
+    match spec.get(name) {
+        Some(Value::String(text)) => Ok(text.to_str_lossy().into_owned()),
+        Some(other) => Err(Error::new(
+            ErrorCode::TYPE_MISMATCH,
+            format!("BSON field '{stage}.{name}' is the wrong type '{}', expected type 'string'", other.kind().name()),
+        )),
+        None => Err(Error::new(
+            ErrorCode::IDL_FAILED_TO_PARSE,
+            format!("BSON field '{stage}.{name}' is missing but a required field"),
+        )),
+    }
+}
+
+fn check(namespace: &Namespace) -> Result<()> {
+    let invalid = |what: &str| Error::new(ErrorCode::INVALID_NAMESPACE, format!("Invalid namespace: {what}"));
+    let name = &namespace.collection;
+    if name.is_empty() || name.contains('$') || name.contains('\0') || name.starts_with('.') {
+        return Err(invalid(name));
+    }
+    Ok(())
+}
+
+pub(super) fn read_merge(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
+    let spec = match value {
+        Value::String(name) => {
+            let into = Namespace { database: None, collection: name.to_str_lossy().into_owned() };
+            check(&into)?;
+            let merge = Merge {
+                on: vec!["_id".to_owned()],
+                matched: WhenMatched::Merge,
+                not_matched: WhenNotMatched::Insert,
+                variables: None,
+            };
+            return Ok(vec![Box::new(Write { into, merge: Some(merge) })]);
+        }
+        Value::Document(spec) => spec,
+        other => {
+            return Err(error(
+                51182,
+                format!("$merge requires a string or object argument, but found {}", other.kind().name()),
+            ));
+        }
+    };
+    let mut parts = Parts {
+        into: None,
+        on: vec!["_id".to_owned()],
+        matched: WhenMatched::Merge,
+        not_matched: WhenNotMatched::Insert,
+        variables: None,
+    };
+    for element in spec {
+        parts.take(&element, parser)?;
+    }
+    let Parts { into, on, matched, not_matched, variables } = parts;
+    let into = into.ok_or_else(|| {
+        Error::new(ErrorCode::IDL_FAILED_TO_PARSE, "BSON field '$merge.into' is missing but a required field")
+    })?;
+    check(&into)?;
+    let merge = Merge { on, matched, not_matched, variables };
+    check_modes(&merge)?;
+    Ok(vec![Box::new(Write { into, merge: Some(merge) })])
+}
+
+/// The parts of a `$merge`.
+struct Parts {
+    into: Option<Namespace>,
+    on: Vec<String>,
+    matched: WhenMatched,
+    not_matched: WhenNotMatched,
+    variables: Option<ValueBuf>,
+}
+
+impl Parts {
+    fn take(&mut self, element: &Element<'_>, parser: &Parser<'_>) -> Result<()> {
+        match (element.name.as_bytes(), element.value) {
+            (b"into", Value::String(name)) => {
+                self.into = Some(Namespace { database: None, collection: name.to_str_lossy().into_owned() })
+            }
+            (b"into", Value::Document(spec)) => {
+                let database = spec.get("db").and_then(|value| value.as_str()).map(str::to_owned);
+                self.into = Some(Namespace { database, collection: required("$merge.into", spec, "coll")? });
+            }
+            (b"into", other) => {
+                return Err(error(
+                    51178,
+                    format!(
+                        "$merge 'into' field must be either a string or an object, but found {}",
+                        other.kind().name()
+                    ),
+                ));
+            }
+            (b"on", value) => self.on = fields_of(value)?,
+            (b"let", Value::Document(_)) => self.variables = Some(ValueBuf::from(element.value)),
+            (b"whenMatched", value) => self.matched = when_matched(value, parser)?,
+            (b"whenNotMatched", Value::String(name)) => {
+                self.not_matched = match name.as_bytes() {
+                    b"insert" => WhenNotMatched::Insert,
+                    b"discard" => WhenNotMatched::Discard,
+                    b"fail" => WhenNotMatched::Fail,
+                    _ => {
+                        return Err(Error::bad_value(format!(
+                            "Enumeration value '{name}' for field '$merge.whenNotMatched' is not a valid value."
+                        )));
+                    }
+                };
+            }
+            (b"let" | b"whenNotMatched", other) => {
+                return Err(Error::new(
+                    ErrorCode::TYPE_MISMATCH,
+                    format!("BSON field '$merge.{}' is the wrong type '{}'", element.name, other.kind().name()),
+                ));
+            }
+            _ => {
+                return Err(Error::new(
+                    ErrorCode::IDL_UNKNOWN_FIELD,
+                    format!("BSON field '$merge.{}' is an unknown field.", element.name),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses modes that make no sense together.
+fn check_modes(merge: &Merge) -> Result<()> {
+    if merge.variables.is_some() && !matches!(merge.matched, WhenMatched::Pipeline(_)) {
+        return Err(error(51199, "Cannot use 'let' variables with 'whenMatched' mode that is no pipeline"));
+    }
+    let combined = !matches!(merge.matched, WhenMatched::Fail | WhenMatched::KeepExisting)
+        || merge.not_matched == WhenNotMatched::Insert;
+    if !combined {
+        return Err(error(51181, "Combination of 'whenMatched' and 'whenNotMatched' modes is not supported"));
+    }
+    Ok(())
+}
+
+fn fields_of(value: Value<'_>) -> Result<Vec<String>> {
+    match value {
+        Value::String(name) => Ok(vec![name.to_str_lossy().into_owned()]),
+        Value::Array(array) => {
+            let mut names: Vec<String> = Vec::new();
+            for value in array {
+                let Value::String(name) = value else {
+                    return Err(error(
+                        51134,
+                        format!("$merge 'on' array elements must be strings, but found {}", value.kind().name()),
+                    ));
+                };
+                let name = name.to_str_lossy().into_owned();
+                if names.contains(&name) {
+                    return Err(error(31465, format!("Found a duplicate field '{name}'")));
+                }
+                names.push(name);
+            }
+            if names.is_empty() {
+                return Err(error(51187, "If explicitly specifying $merge 'on', must include at least one field"));
+            }
+            Ok(names)
+        }
+        other => Err(error(
+            51186,
+            format!(
+                "$merge 'on' field must be either a string or an array of strings, but found {}",
+                other.kind().name()
+            ),
+        )),
+    }
+}
+
+fn when_matched(value: Value<'_>, parser: &Parser<'_>) -> Result<WhenMatched> {
+    match value {
+        Value::String(name) => Ok(match name.as_bytes() {
+            b"replace" => WhenMatched::Replace,
+            b"keepExisting" => WhenMatched::KeepExisting,
+            b"merge" => WhenMatched::Merge,
+            b"fail" => WhenMatched::Fail,
+            _ => {
+                return Err(Error::bad_value(format!(
+                    "Enumeration value '{name}' for field 'whenMatched' is not a valid value."
+                )));
+            }
+        }),
+        Value::Array(stages) => {
+            let mut context = parser.context.clone();
+            if context.variable("new").is_none() {
+                context.set("new", Value::Null.into());
+            }
+            let known: Pipeline = parser.with(&context).pipeline(stages)?;
+            let allowed = ["$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"];
+            if let Some(stage) = known.stages().iter().find(|stage| !allowed.contains(&stage.name())) {
+                return Err(Error::new(
+                    ErrorCode::INVALID_OPTIONS,
+                    format!("{} is not allowed to be used within an update", stage.name()),
+                ));
+            }
+            Ok(WhenMatched::Pipeline(ValueBuf::from(value)))
+        }
+        other => Err(error(
+            51191,
+            format!(
+                "$merge 'whenMatched' field must be either a string or an array, but found {}",
+                other.kind().name()
+            ),
+        )),
+    }
+}

@@ -1,0 +1,490 @@
+//! Stages that look at one document at a time, and those that count them.
+
+use super::stage::{Parser, Pipeline, Rows, Run, Stage, error};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
+use crate::expr::{Env, Expression, Val};
+use crate::projection::{Projection, Use};
+use crate::query::Filter;
+
+type Stages = Result<Vec<Box<dyn Stage>>>;
+
+/// `$match`.
+#[derive(Debug)]
+struct Match(Filter);
+
+impl Stage for Match {
+    fn name(&self) -> &'static str {
+        "$match"
+    }
+
+    fn run<'a>(&'a self, input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
+        Ok(Box::new(input.filter_map(|row| match row {
+            Ok(document) => match self.0.matches(document.view()) {
+                Ok(true) => Some(Ok(document)),
+                Ok(false) => None,
+                Err(wrong) => Some(Err(wrong)),
+            },
+            Err(wrong) => Some(Err(wrong)),
+        })))
+    }
+
+    fn as_filter(&self) -> Option<&Filter> {
+        Some(&self.0)
+    }
+}
+
+pub(super) fn read_match(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
+    let Value::Document(filter) = value else {
+        return Err(error(15959, "the match filter must be an expression in an object"));
+    };
+    Ok(vec![Box::new(Match(Filter::parse(filter, parser.context)?))])
+}
+
+/// `$project`, `$addFields`, `$set`, `$unset`.
+#[derive(Debug)]
+struct Project {
+    name: &'static str,
+    projection: Projection,
+}
+
+impl Stage for Project {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn run<'a>(&'a self, input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
+        Ok(Box::new(input.map(|row| self.projection.apply(row?.view(), None))))
+    }
+}
+
+fn invalid(name: &str) -> impl Fn(Error) -> Error + '_ {
+    move |wrong| wrong.prefixed(&format!("Invalid {name} :: caused by :: "))
+}
+
+pub(super) fn read_project(parser: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
+    let Value::Document(spec) = value else {
+        return Err(error(15969, "$project specification must be an object"));
+    };
+    let projection = Projection::parse(spec, Use::Pipeline, parser.context).map_err(invalid(name))?;
+    Ok(vec![Box::new(Project { name, projection })])
+}
+
+pub(super) fn read_add(parser: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
+    let Value::Document(spec) = value else {
+        return Err(error(40272, format!("{name} specification stage must be an object, got {}", value.kind().name())));
+    };
+    if spec.is_empty() {
+        // Nothing is added.
+        return Ok(vec![Box::new(Project { name, projection: Projection::of_removed(&[])? })]);
+    }
+    let projection = Projection::of_added(spec, parser.context).map_err(invalid(name))?;
+    Ok(vec![Box::new(Project { name, projection })])
+}
+
+pub(super) fn read_unset(_: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
+    let mut paths = Vec::new();
+    match value {
+        Value::String(path) => paths.push(path.to_str_lossy().into_owned()),
+        Value::Array(array) => {
+            if array.is_empty() {
+                return Err(error(31119, "$unset specification must be a string or an array with at least one field"));
+            }
+            for value in array {
+                let Value::String(path) = value else {
+                    return Err(error(
+                        31120,
+                        "$unset specification must be a string or an array containing only string values",
+                    ));
+                };
+                paths.push(path.to_str_lossy().into_owned());
+            }
+        }
+        _ => return Err(error(31002, "$unset specification must be a string or an array")),
+    }
+    let projection = Projection::of_removed(&paths).map_err(invalid(name))?;
+    Ok(vec![Box::new(Project { name, projection })])
+}
+
+/// `$limit` and `$skip`.
+#[derive(Debug)]
+enum Cut {
+    Limit(u64),
+    Skip(u64),
+}
+
+impl Stage for Cut {
+    fn name(&self) -> &'static str {
+        if matches!(self, Self::Limit(_)) { "$limit" } else { "$skip" }
+    }
+
+    fn run<'a>(&'a self, input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
+        let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        Ok(match self {
+            Self::Limit(count) => Box::new(input.take(size(*count))),
+            Self::Skip(count) => Box::new(input.skip(size(*count))),
+        })
+    }
+
+    fn as_limit(&self) -> Option<u64> {
+        if let Self::Limit(count) = self { Some(*count) } else { None }
+    }
+
+    fn as_skip(&self) -> Option<u64> {
+        if let Self::Skip(count) = self { Some(*count) } else { None }
+    }
+}
+
+fn count_of(code: i32, name: &str, value: Value<'_>) -> Result<u64> {
+    let wrong = |what: &str| error(code, format!("invalid argument to {name} stage: {what}: {}", value.to_json()));
+    if value.as_number().is_none() {
+        return Err(wrong("Expected a number in"));
+    }
+    let whole = value.as_exact_i64().ok_or_else(|| wrong("Expected an integer"))?;
+    u64::try_from(whole).map_err(|_| wrong("Expected a non-negative number in"))
+}
+
+pub(super) fn read_limit(_: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
+    let count = count_of(5_107_201, name, value)?;
+    if count == 0 {
+        return Err(error(15958, "the limit must be positive"));
+    }
+    Ok(vec![Box::new(Cut::Limit(count))])
+}
+
+pub(super) fn read_skip(_: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
+    Ok(vec![Box::new(Cut::Skip(count_of(5_107_200, name, value)?))])
+}
+
+/// `$count`.
+#[derive(Debug)]
+struct Count(String);
+
+impl Stage for Count {
+    fn name(&self) -> &'static str {
+        "$count"
+    }
+
+    fn run<'a>(&'a self, mut input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
+        Ok(Box::new(
+            std::iter::once_with(move || {
+                let count = input.try_fold(0_i64, |count, row| row.map(|_| count + 1))?;
+                let mut builder = DocumentBuilder::new();
+                builder.append(&self.0, crate::expr::value::int(count));
+                Ok((count > 0).then(|| builder.finish()))
+            })
+            .filter_map(Result::transpose),
+        ))
+    }
+}
+
+pub(super) fn read_count(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
+    let Value::String(name) = value else { return Err(error(40156, "the count field must be a non-empty string")) };
+    let name = name.to_str_lossy().into_owned();
+    if name.is_empty() {
+        return Err(error(40157, "the count field must be a non-empty string"));
+    }
+    if name.starts_with('$') {
+        return Err(error(40158, "the count field cannot be a $-prefixed path"));
+    }
+    if name.contains('\0') {
+        return Err(error(40159, "the count field cannot contain a null byte"));
+    }
+    if name.contains('.') {
+        return Err(error(40160, "the count field cannot contain '.'"));
+    }
+    if name == "_id" {
+        return Err(error(9_039_800, "the count field cannot be '_id'"));
+    }
+    Ok(vec![Box::new(Count(name))])
+}
+
+/// `$replaceRoot` and `$replaceWith`.
+#[derive(Debug)]
+struct Replace {
+    name: &'static str,
+    expression: Expression,
+}
+
+impl Stage for Replace {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn run<'a>(&'a self, input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
+        Ok(Box::new(input.map(|row| {
+            let document = row?;
+            let value = self.expression.of(document.view())?;
+            match value.value() {
+                Value::Document(new) => Ok(new.into()),
+                other => Err(error(40228, format!("'newRoot' expression must evaluate to an object, but resulting value was: {}. Type of resulting value: '{}'.", other.to_json(), value.type_name()))),
+            }
+        })))
+    }
+}
+
+pub(super) fn read_replace_root(parser: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
+    let Value::Document(spec) = value else {
+        return Err(error(
+            40229,
+            format!("expected an object as specification for $replaceRoot stage, got {}", value.kind().name()),
+        ));
+    };
+    if let Some(unknown) = spec.elements().find(|element| element.name != "newRoot") {
+        return Err(Error::new(
+            ErrorCode::IDL_UNKNOWN_FIELD,
+            format!("BSON field '$replaceRoot.{}' is an unknown field.", unknown.name),
+        ));
+    }
+    let value = spec.get("newRoot").ok_or_else(|| {
+        Error::new(ErrorCode::IDL_FAILED_TO_PARSE, "BSON field '$replaceRoot.newRoot' is missing but a required field")
+    })?;
+    read_replace_with(parser, name, value)
+}
+
+pub(super) fn read_replace_with(parser: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
+    Ok(vec![Box::new(Replace { name, expression: crate::expr::parse(value, parser.context)? })])
+}
+
+/// `$redact`.
+#[derive(Debug)]
+struct Redact(Expression);
+
+impl Stage for Redact {
+    fn name(&self) -> &'static str {
+        "$redact"
+    }
+
+    fn run<'a>(&'a self, input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
+        Ok(Box::new(input.filter_map(|row| match row {
+            Ok(document) => self.redacted(document.view(), Value::Document(document.view())).transpose(),
+            Err(wrong) => Some(Err(wrong)),
+        })))
+    }
+}
+
+impl Redact {
+    /// A document or a part of it with what must not be seen taken out; nothing when all of it must not.
+    fn redacted(&self, part: Document<'_>, root: Value<'_>) -> Result<Option<DocumentBuf>> {
+        let env = Env { root, current: Value::Document(part), locals: None };
+        let decision = evaluate(&self.0, &env)?;
+        match decision.value() {
+            Value::String(name) if name == "keep" => Ok(Some(part.into())),
+            Value::String(name) if name == "prune" => Ok(None),
+            Value::String(name) if name == "descend" => {
+                let mut builder = DocumentBuilder::new();
+                for element in part {
+                    if let Some(value) = self.within(element.value, root)? {
+                        builder.append(element.name, value.view());
+                    }
+                }
+                Ok(Some(builder.finish()))
+            }
+            _ => Err(error(
+                17053,
+                format!(
+                    "$redact's expression should not return anything aside from the variables $$KEEP, $$DESCEND, and $$PRUNE, but returned {}",
+                    decision.value().to_json()
+                ),
+            )),
+        }
+    }
+
+    fn within(&self, value: Value<'_>, root: Value<'_>) -> Result<Option<ValueBuf>> {
+        Ok(match value {
+            Value::Document(document) => self.redacted(document, root)?.map(Into::into),
+            Value::Array(array) => {
+                let mut kept = Vec::new();
+                for value in array {
+                    kept.extend(self.within(value, root)?);
+                }
+                Some(ValueBuf::array(kept.iter().map(ValueBuf::view)))
+            }
+            other => Some(other.into()),
+        })
+    }
+}
+
+fn evaluate<'e>(expression: &'e Expression, env: &Env<'e>) -> Result<Val<'e>> {
+    expression.evaluate(env)
+}
+
+pub(super) fn read_redact(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
+    Ok(vec![Box::new(Redact(crate::expr::parse(value, parser.context)?))])
+}
+
+/// `$documents`.
+#[derive(Debug)]
+struct Documents(Expression);
+
+impl Stage for Documents {
+    fn name(&self) -> &'static str {
+        "$documents"
+    }
+
+    fn run<'a>(&'a self, _: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
+        let wrong = || error(5_858_203, "an array is expected to follow $documents");
+        let value = self.0.of(Document::empty())?;
+        let Value::Array(array) = value.value() else { return Err(wrong()) };
+        let mut documents = Vec::new();
+        for value in array {
+            let Value::Document(document) = value else { return Err(wrong()) };
+            documents.push(Ok(DocumentBuf::from(document)));
+        }
+        Ok(Box::new(documents.into_iter()))
+    }
+
+    fn is_source(&self) -> bool {
+        true
+    }
+}
+
+pub(super) fn read_documents(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
+    Ok(vec![Box::new(Documents(crate::expr::parse(value, parser.context)?))])
+}
+
+/// `$sample`.
+#[derive(Debug)]
+struct Sample {
+    size: usize,
+    random: Expression,
+}
+
+impl Stage for Sample {
+    fn name(&self) -> &'static str {
+        "$sample"
+    }
+
+    fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
+        // A reservoir of the documents with the lowest random numbers, in their order.
+        Ok(Box::new(std::iter::once_with(move || self.drawn(input, run)).flat_map(|rows| match rows {
+            Ok(rows) => Box::new(rows.into_iter().map(Ok)) as Rows<'_>,
+            Err(wrong) => Box::new(std::iter::once(Err(wrong))),
+        })))
+    }
+}
+
+impl Sample {
+    fn drawn(&self, input: Rows<'_>, run: Run<'_>) -> Result<Vec<DocumentBuf>> {
+        let mut kept: Vec<(f64, DocumentBuf)> = Vec::new();
+        for row in input {
+            let document = row?;
+            let number = self.random.of(Document::empty())?.value().as_f64().unwrap_or_default();
+            let at = kept.partition_point(|(other, _)| *other < number);
+            if at < self.size {
+                run.memory.take(document.as_bytes().len(), "$sample")?;
+                kept.insert(at, (number, document));
+                if kept.len() > self.size
+                    && let Some((_, dropped)) = kept.pop()
+                {
+                    run.memory.give(dropped.as_bytes().len());
+                }
+            }
+        }
+        Ok(kept.into_iter().map(|(_, document)| document).collect())
+    }
+}
+
+pub(super) fn read_sample(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
+    let Value::Document(spec) = value else {
+        return Err(error(28745, "the $sample stage specification must be an object"));
+    };
+    if let Some(unknown) = spec.elements().find(|element| element.name != "size") {
+        return Err(error(28748, format!("unrecognized option to $sample: {}", unknown.name)));
+    }
+    let size = spec.get("size").ok_or_else(|| error(28749, "$sample stage must specify a size"))?;
+    let Some(number) = size.as_number() else {
+        return Err(error(28746, "size argument to $sample must be a number"));
+    };
+    let whole = number.trunc_to_i64().unwrap_or(if number.to_f64() > 0.0 { i64::MAX } else { 0 });
+    let size = usize::try_from(whole).ok().filter(|size| *size > 0);
+    let size = size.ok_or_else(|| error(28747, "size argument to $sample must be a positive integer"))?;
+    let random = crate::expr::random(parser.context);
+    Ok(vec![Box::new(Sample { size, random })])
+}
+
+/// `$facet`.
+#[derive(Debug)]
+struct Facet(Vec<(String, Pipeline)>);
+
+impl Stage for Facet {
+    fn name(&self) -> &'static str {
+        "$facet"
+    }
+
+    fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
+        Ok(Box::new(std::iter::once_with(move || self.faceted(input, run))))
+    }
+}
+
+impl Facet {
+    fn faceted(&self, input: Rows<'_>, run: Run<'_>) -> Result<DocumentBuf> {
+        let mut rows = Vec::new();
+        for row in input {
+            let row = row?;
+            run.memory.take(row.as_bytes().len(), "$facet")?;
+            rows.push(row);
+        }
+        let mut builder = DocumentBuilder::new();
+        for (name, pipeline) in &self.0 {
+            builder.open_array(name);
+            facet_into(pipeline, &rows, run, &mut builder)?;
+            builder.close();
+            if builder.len() > crate::bson::DOCUMENT_BYTES_MAX {
+                return Err(Error::new(
+                    ErrorCode::BSON_OBJECT_TOO_LARGE,
+                    "the document that $facet gives is too large",
+                ));
+            }
+        }
+        Ok(builder.finish())
+    }
+}
+
+fn facet_into(pipeline: &Pipeline, rows: &[DocumentBuf], run: Run<'_>, builder: &mut DocumentBuilder) -> Result<()> {
+    for row in pipeline.run(Box::new(rows.iter().cloned().map(Ok)), run)? {
+        builder.push(&row?);
+    }
+    Ok(())
+}
+
+pub(super) fn read_facet(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
+    let Value::Document(spec) = value else {
+        return Err(error(40169, "the $facet specification must be a non-empty object"));
+    };
+    if spec.is_empty() {
+        return Err(error(40169, "the $facet specification must be a non-empty object"));
+    }
+    let mut facets = Vec::new();
+    for element in spec {
+        let name = element.name.to_str_lossy().into_owned();
+        crate::expr::parser::check_field_name(&name)?;
+        let Value::Array(stages) = element.value else {
+            return Err(error(
+                40170,
+                format!("arguments to $facet must be arrays, {name} is type {}", element.value.kind().name()),
+            ));
+        };
+        if stages.values().any(|stage| stage.as_document().is_none()) {
+            return Err(error(
+                40171,
+                format!(
+                    "elements of arrays in $facet spec must be non-empty objects, {name} argument contained an element of another type"
+                ),
+            ));
+        }
+        let pipeline = parser.pipeline(stages)?;
+        let inner =
+            pipeline.stages().iter().find(|stage| stage.is_output() || stage.is_source() || stage.name() == "$facet");
+        if let Some(stage) = inner {
+            return Err(error(40600, format!("{} is not allowed to be used within a $facet stage", stage.name())));
+        }
+        facets.push((name, pipeline));
+    }
+    Ok(vec![Box::new(Facet(facets))])
+}
+
+/// A stage that there is, but not here.
+pub(super) fn refuse(_: &Parser<'_>, name: &'static str, _: Value<'_>) -> Stages {
+    Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("the stage {name} is not supported")))
+}

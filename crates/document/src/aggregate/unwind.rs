@@ -1,0 +1,195 @@
+//! `$unwind`: a document for each value of an array.
+
+use super::stage::{Parser, Rows, Run, Stage, error};
+use crate::base::Result;
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::path::{Part, Path};
+
+/// `$unwind`.
+#[derive(Debug)]
+struct Unwind {
+    path: Path,
+    /// Whether documents without a value in the array are kept.
+    preserve: bool,
+    /// Where the position of the value goes.
+    index: Option<Path>,
+}
+
+impl Stage for Unwind {
+    fn name(&self) -> &'static str {
+        "$unwind"
+    }
+
+    fn run<'a>(&'a self, input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
+        Ok(Box::new(input.flat_map(|row| match row {
+            Ok(document) => Box::new(self.unwound(&document).into_iter().map(Ok)) as Rows<'_>,
+            Err(wrong) => Box::new(std::iter::once(Err(wrong))),
+        })))
+    }
+}
+
+impl Unwind {
+    fn unwound(&self, document: &DocumentBuf) -> Vec<DocumentBuf> {
+        match get(document.view(), self.path.parts()) {
+            Some(Value::Array(array)) if array.is_empty() => {
+                if self.preserve {
+                    vec![self.with_index(&without(document.view(), self.path.parts()), Value::Null)]
+                } else {
+                    Vec::new()
+                }
+            }
+            Some(Value::Array(array)) => {
+                let one = |(at, value): (i64, Value<'_>)| {
+                    let single = set(document.view(), self.path.parts(), value);
+                    self.with_index(&single, Value::Int64(at))
+                };
+                (0..).zip(array.values()).map(one).collect()
+            }
+            None | Some(Value::Null | Value::Undefined) => {
+                if self.preserve {
+                    vec![self.with_index(document, Value::Null)]
+                } else {
+                    Vec::new()
+                }
+            }
+            Some(_) => vec![self.with_index(document, Value::Null)],
+        }
+    }
+
+    fn with_index(&self, document: &DocumentBuf, at: Value<'_>) -> DocumentBuf {
+        match &self.index {
+            Some(path) => set(document.view(), path.parts(), at),
+            None => document.clone(),
+        }
+    }
+}
+
+/// The value at a path of documents; arrays are not entered.
+pub(super) fn get<'a>(document: Document<'a>, parts: &[Part]) -> Option<Value<'a>> {
+    let (first, rest) = parts.split_first()?;
+    let value = document.get(first.name())?;
+    if rest.is_empty() {
+        return Some(value);
+    }
+    get(value.as_document()?, rest)
+}
+
+/// The document with a value at a path; what stands in the way is replaced.
+pub(super) fn set(document: Document<'_>, parts: &[Part], value: Value<'_>) -> DocumentBuf {
+    let mut builder = DocumentBuilder::new();
+    let Some((first, rest)) = parts.split_first() else { return document.into() };
+    let inner =
+        |old: Option<Value<'_>>| set(old.and_then(|old| old.as_document()).unwrap_or(Document::empty()), rest, value);
+    let mut there = false;
+    for element in document {
+        if there || element.name.as_bytes() != first.name() {
+            builder.append_element(&element);
+            continue;
+        }
+        there = true;
+        if rest.is_empty() {
+            builder.append(first.name(), value);
+        } else {
+            builder.append(first.name(), &inner(Some(element.value)));
+        }
+    }
+    if !there {
+        if rest.is_empty() {
+            builder.append(first.name(), value);
+        } else {
+            builder.append(first.name(), &inner(None));
+        }
+    }
+    builder.finish()
+}
+
+fn without(document: Document<'_>, parts: &[Part]) -> DocumentBuf {
+    let mut builder = DocumentBuilder::new();
+    let Some((first, rest)) = parts.split_first() else { return document.into() };
+    for element in document {
+        match element.value {
+            _ if element.name.as_bytes() != first.name() => {
+                builder.append_element(&element);
+            }
+            _ if rest.is_empty() => {}
+            Value::Document(inner) => {
+                builder.append(first.name(), &without(inner, rest));
+            }
+            _ => {
+                builder.append_element(&element);
+            }
+        }
+    }
+    builder.finish()
+}
+
+pub(super) fn read(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Result<Vec<Box<dyn Stage>>> {
+    let (mut path, mut preserve, mut index) = (None, false, None);
+    match value {
+        Value::String(text) => path = Some(text.to_str_lossy().into_owned()),
+        Value::Document(spec) => {
+            for element in spec {
+                match (element.name.as_bytes(), element.value) {
+                    (b"path", Value::String(text)) => path = Some(text.to_str_lossy().into_owned()),
+                    (b"path", other) => {
+                        return Err(error(
+                            28808,
+                            format!("expected a string as the path for $unwind stage, got {}", other.kind().name()),
+                        ));
+                    }
+                    (b"preserveNullAndEmptyArrays", Value::Bool(is)) => preserve = is,
+                    (b"preserveNullAndEmptyArrays", other) => {
+                        return Err(error(
+                            28809,
+                            format!(
+                                "expected a boolean for the preserveNullAndEmptyArrays option to $unwind stage, got {}",
+                                other.kind().name()
+                            ),
+                        ));
+                    }
+                    (b"includeArrayIndex", Value::String(text)) if !text.is_empty() => {
+                        let text = text.to_str_lossy();
+                        if text.starts_with('$') {
+                            return Err(error(
+                                28822,
+                                format!(
+                                    "includeArrayIndex option to $unwind stage should not be prefixed with a '$': {text}"
+                                ),
+                            ));
+                        }
+                        crate::expr::parser::check_path(&text)?;
+                        index = Some(Path::new(&*text));
+                    }
+                    (b"includeArrayIndex", other) => {
+                        return Err(error(
+                            28810,
+                            format!(
+                                "expected a non-empty string for the includeArrayIndex  option to $unwind stage, got {}",
+                                other.kind().name()
+                            ),
+                        ));
+                    }
+                    _ => return Err(error(28811, format!("unrecognized option to $unwind stage: {}", element.name))),
+                }
+            }
+        }
+        other => {
+            return Err(error(
+                15981,
+                format!(
+                    "expected either a string or an object as specification for $unwind stage, got {}",
+                    other.kind().name()
+                ),
+            ));
+        }
+    }
+    let path = path.ok_or_else(|| error(28812, "no path specified to $unwind stage"))?;
+    let Some(path) = path.strip_prefix('$') else {
+        return Err(error(28818, format!("path option to $unwind stage should be prefixed with a '$': {path}")));
+    };
+    if path.is_empty() {
+        return Err(error(40352, "FieldPath cannot be constructed with empty string"));
+    }
+    crate::expr::parser::check_path(path)?;
+    Ok(vec![Box::new(Unwind { path: Path::new(path), preserve, index })])
+}

@@ -1,0 +1,86 @@
+//! Expiry of documents by the indexes that have a time to live.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::handle::{Collection, WriteOptions};
+use super::stored::StoredDocument;
+use super::transaction::DocumentTransaction;
+use crate::base::Result;
+use crate::bson::Value;
+use crate::catalog::Index;
+use crate::keys::{Direction, TypeBits, append, field_len};
+
+/// The most documents of one transaction.
+const DOCUMENTS_MAX: usize = 500;
+
+impl Collection {
+    /// Removes the documents that have expired at `now_ms`, in milliseconds since 1970: those whose date in the field
+    /// of an index with `expireAfterSeconds` (of an array, the least date) is that much older. Documents without a date
+    /// do not expire. Returns how many were removed.
+    ///
+    /// # Errors
+    /// Those of the engine; what was removed before stays removed.
+    pub fn expire(&self, now_ms: i64) -> Result<u64> {
+        let mut expired = 0;
+        for index in &self.schema().indexes {
+            if let Some(seconds) = index.spec.expire_after_seconds.filter(|_| index.ready) {
+                let newest = now_ms.saturating_sub(i64::from(seconds).saturating_mul(1000));
+                expired += self.expire_by(index, newest)?;
+            }
+        }
+        Ok(expired)
+    }
+
+    fn expire_by(&self, index: &Arc<Index>, newest: i64) -> Result<u64> {
+        let mut total = 0;
+        loop {
+            let expired = self.transact(WriteOptions::default(), |txn| self.expire_some(txn, index, newest))?;
+            total += expired;
+            if expired == 0 {
+                return Ok(total);
+            }
+        }
+    }
+
+    /// Removes some of the documents whose dates are up to `newest`; none when there are none left.
+    fn expire_some(&self, txn: &mut DocumentTransaction, index: &Index, newest: i64) -> Result<u64> {
+        let Some(field) = index.spec.pattern.fields().first() else { return Ok(0) };
+        let direction = field.direction();
+        let encode = |millis: i64, behind: bool| {
+            let mut key = Vec::with_capacity(10);
+            append(&mut key, &mut TypeBits::new(), &Value::DateTime(millis), direction);
+            // Above every tag that may follow.
+            key.extend(behind.then_some(0xFF));
+            key
+        };
+        let (low, high) = match direction {
+            Direction::Ascending => (encode(i64::MIN, false), encode(newest, true)),
+            Direction::Descending => (encode(newest, false), encode(i64::MIN, true)),
+        };
+        let mut ids = Vec::new();
+        let bounds = (Bound::Included(low.as_slice()), Bound::Excluded(high.as_slice()));
+        let mut entries = txn.engine().range(&index.table, bounds);
+        while let Some((key, value)) = entries.advance()? {
+            let id = if index.spec.unique {
+                field_len(value, Direction::Ascending).and_then(|len| value.get(..len))
+            } else {
+                field_len(key, direction).and_then(|len| key.get(len..))
+            };
+            ids.extend(id.map(<[u8]>::to_vec));
+            if ids.len() == DOCUMENTS_MAX {
+                break;
+            }
+        }
+        drop(entries);
+        let mut expired = 0;
+        for id in ids {
+            // A document with several dates is met several times.
+            if let Some(document) = txn.engine().get(&self.state().table, &id)?.map(StoredDocument::new) {
+                txn.delete(self.state(), document.view())?;
+                expired += 1;
+            }
+        }
+        Ok(expired)
+    }
+}

@@ -1,0 +1,163 @@
+//! Sets: arrays whose order and repetitions do not count.
+
+use super::array::array_or_null;
+use crate::base::Result;
+use crate::bson::{Array, Value, ValueBuf, compare};
+use crate::expr::parser::Parser;
+use crate::expr::tree::{Call, Env, Expression, function};
+use crate::expr::value::{Val, as_array, error, truth};
+
+/// Values in order, each once.
+struct Set<'v>(Vec<Value<'v>>);
+
+impl<'v> Set<'v> {
+    fn new(array: Array<'v>) -> Self {
+        let mut values: Vec<_> = array.values().collect();
+        // A stable sort keeps the first of equal values.
+        values.sort_by(compare);
+        values.dedup_by(|a, b| compare(a, b).is_eq());
+        Self(values)
+    }
+
+    fn contains(&self, value: &Value<'_>) -> bool {
+        self.0.binary_search_by(|other| compare(other, value)).is_ok()
+    }
+}
+
+function!(union(call, env) {
+    let values = call.all(env)?;
+    if values.iter().any(Val::is_nullish) {
+        return Ok(Val::NULL);
+    }
+    let mut all = Vec::new();
+    for value in &values {
+        let wrong = |kind: &str| error(17043, format!("All operands of $setUnion must be arrays. One argument is of type: {kind}"));
+        match array_or_null(value, wrong)? {
+            Some(array) => all.extend(array.values()),
+            None => return Ok(Val::NULL),
+        }
+    }
+    all.sort_by(compare);
+    all.dedup_by(|a, b| compare(a, b).is_eq());
+    Ok(Val::Own(ValueBuf::array(all)))
+});
+
+function!(intersection(call, env) {
+    let values = call.all(env)?;
+    let mut common: Option<Vec<Value<'_>>> = None;
+    for value in &values {
+        let wrong = |kind: &str| error(17047, format!("All operands of $setIntersection must be arrays. One argument is of type: {kind}"));
+        let Some(array) = array_or_null(value, wrong)? else { return Ok(Val::NULL) };
+        let set = Set::new(array);
+        common = Some(match common {
+            None => set.0,
+            Some(common) => common.into_iter().filter(|value| set.contains(value)).collect(),
+        });
+    }
+    Ok(Val::Own(ValueBuf::array(common.unwrap_or_default())))
+});
+
+function!(difference(call, env) {
+    let (left, right) = (call.argument(0, env)?, call.argument(1, env)?);
+    if left.is_nullish() || right.is_nullish() {
+        return Ok(Val::NULL);
+    }
+    let wrong = |code, place: &'static str| {
+        move |kind: &str| error(code, format!("both operands of $setDifference must be arrays. {place} argument is of type: {kind}"))
+    };
+    let (a, b) = (array_or_null(&left, wrong(17048, "First"))?, array_or_null(&right, wrong(17049, "Second"))?);
+    let (Some(a), Some(b)) = (a, b) else { return Ok(Val::NULL) };
+    let (mut kept, without) = (Vec::<Value<'_>>::new(), Set::new(b));
+    let mut seen = std::collections::BTreeSet::new();
+    for value in a {
+        if !without.contains(&value) && seen.insert(Ordered(value)) {
+            kept.push(value);
+        }
+    }
+    Ok(Val::Own(ValueBuf::array(kept)))
+});
+
+/// A value in the order of values.
+struct Ordered<'v>(Value<'v>);
+
+impl PartialEq for Ordered<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ordered<'_> {}
+
+impl PartialOrd for Ordered<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered<'_> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        compare(&self.0, &other.0)
+    }
+}
+
+function!(equals(call, env) {
+    let values = call.all(env)?;
+    let mut first: Option<Set<'_>> = None;
+    let mut equal = true;
+    for value in &values {
+        let Some(array) = as_array(value) else {
+            return Err(error(17044, format!("All operands of $setEquals must be arrays. One argument is of type: {}", value.type_name())));
+        };
+        let set = Set::new(array);
+        match &first {
+            None => first = Some(set),
+            Some(first) => equal &= first.0 == set.0,
+        }
+    }
+    Ok(equal.into())
+});
+
+/// `$setEquals`, with at least two arguments.
+pub(in crate::expr) fn parse_equals(
+    parser: &mut Parser<'_>,
+    name: &'static str,
+    value: Value<'_>,
+) -> Result<Expression> {
+    let arguments = match value {
+        Value::Array(array) => parser.items(array)?,
+        single => vec![parser.parse(single)?],
+    };
+    if arguments.len() < 2 {
+        return Err(error(17045, format!("$setEquals needs at least two arguments had: {}", arguments.len())));
+    }
+    for argument in &arguments {
+        if argument.as_constant().is_some_and(|value| value.as_array().is_none()) {
+            return Err(error(5_887_502, "All operands of $setEquals must be arrays."));
+        }
+    }
+    Ok(Expression::Call(Call { name, function: equals, arguments }))
+}
+
+function!(is_subset(call, env) {
+    let (left, right) = (call.argument(0, env)?, call.argument(1, env)?);
+    let Some(a) = as_array(&left) else {
+        return Err(error(17046, format!("both operands of $setIsSubset must be arrays. First argument is of type: {}", left.type_name())));
+    };
+    let Some(b) = as_array(&right) else {
+        return Err(error(17042, format!("both operands of $setIsSubset must be arrays. Second argument is of type: {}", right.type_name())));
+    };
+    let b = Set::new(b);
+    Ok(a.values().all(|value| b.contains(&value)).into())
+});
+
+fn elements<'a>(call: &'a Call, env: &Env<'a>, code: i32, test: fn(Array<'_>) -> bool) -> Result<Val<'a>> {
+    let value = call.argument(0, env)?;
+    let Some(array) = as_array(&value) else {
+        let (name, kind) = (call.name, value.type_name());
+        return Err(error(code, format!("{name}'s argument must be an array, but is {kind}")));
+    };
+    Ok(test(array).into())
+}
+
+function!(all_true(call, env) { elements(call, env, 17040, |array| array.values().all(|value| truth(&value))) });
+function!(any_true(call, env) { elements(call, env, 17041, |array| array.values().any(|value| truth(&value))) });

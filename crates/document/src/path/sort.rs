@@ -1,0 +1,227 @@
+//! Sort patterns such as `{a: 1, "b.c": -1}`, the keys that documents have by them, and their order.
+
+use std::cmp::Ordering;
+
+use super::collect::collect;
+use super::dotted::Path;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, Value, ValueBuf, compare};
+
+/// A compiled sort pattern.
+#[derive(Clone, Debug, Default)]
+pub struct Sort {
+    fields: Vec<(Path, bool)>,
+}
+
+/// The most fields of a sort pattern.
+const FIELDS_MAX: usize = 32;
+
+/// The values that a document is sorted by, one a field of the pattern.
+pub type SortKey = Vec<ValueBuf>;
+
+impl Sort {
+    /// Reads a sort pattern.
+    ///
+    /// # Errors
+    /// 15974 and 15975 for a direction that is not 1 or -1, 17312 for an unknown `$meta`, 15998 and others for a path
+    /// that is none, 7472500 for a path that is there twice.
+    pub fn parse(pattern: Document<'_>) -> Result<Self> {
+        let mut fields: Vec<(Path, bool)> = Vec::new();
+        for element in pattern {
+            let name = element.name.to_str_lossy();
+            check(&name)?;
+            let path = Path::new(element.name);
+            if fields.iter().any(|(other, _)| *other == path) {
+                return Err(numbered(
+                    7_472_500,
+                    format!("$sort key must not contain duplicate keys (field: '{name}')"),
+                ));
+            }
+            fields.push((path, descends(element.value)?));
+        }
+        if fields.len() > FIELDS_MAX {
+            return Err(numbered(13103, "too many compound keys"));
+        }
+        Ok(Self { fields })
+    }
+
+    /// The pattern of one field.
+    #[must_use]
+    pub fn by(path: &str, descending: bool) -> Self {
+        Self { fields: vec![(Path::new(path), descending)] }
+    }
+
+    /// The paths, and whether each is descending.
+    #[must_use]
+    pub fn fields(&self) -> &[(Path, bool)] {
+        &self.fields
+    }
+
+    /// The values that a document is sorted by: the least of an array when ascending, the greatest when descending;
+    /// null for a missing field, undefined for an empty array.
+    ///
+    /// # Errors
+    /// `BadValue` (2) when two of the paths go through different arrays.
+    pub fn key(&self, document: Document<'_>) -> Result<SortKey> {
+        if self.fields.len() > 1 {
+            self.check_parallel(document)?;
+        }
+        Ok(self.fields.iter().map(|(path, descending)| extreme(document, path, *descending).into()).collect())
+    }
+
+    /// The order of two keys.
+    #[must_use]
+    pub fn compare(&self, a: &[ValueBuf], b: &[ValueBuf]) -> Ordering {
+        for ((_, descending), (a, b)) in self.fields.iter().zip(a.iter().zip(b)) {
+            let order = compare(&a.view(), &b.view());
+            if order.is_ne() {
+                return if *descending { order.reverse() } else { order };
+            }
+        }
+        Ordering::Equal
+    }
+
+    /// The order of two documents, or of other values, whose fields all count as missing.
+    #[must_use]
+    pub fn compare_values(&self, a: &Value<'_>, b: &Value<'_>) -> Ordering {
+        let document = |value: &Value<'_>| match value {
+            Value::Document(document) => document.as_bytes().to_vec(),
+            _ => Document::empty().as_bytes().to_vec(),
+        };
+        let (a, b) = (document(a), document(b));
+        let view = |bytes| Document::from_checked_bytes(bytes).unwrap_or(Document::empty());
+        for (path, descending) in &self.fields {
+            let (a, b) = (extreme(view(&a), path, *descending), extreme(view(&b), path, *descending));
+            let order = compare(&a, &b);
+            if order.is_ne() {
+                return if *descending { order.reverse() } else { order };
+            }
+        }
+        Ordering::Equal
+    }
+
+    /// Refuses a document in which two paths end in different arrays.
+    fn check_parallel(&self, document: Document<'_>) -> Result<()> {
+        let mut first: Option<Vec<&[u8]>> = None;
+        for (path, _) in &self.fields {
+            let Some(array) = array_on(document, path) else { continue };
+            match &first {
+                None => first = Some(array),
+                Some(other) if *other == array => {}
+                Some(_) => return Err(Error::bad_value("cannot sort with keys that are parallel arrays")),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The components up to the first array on a path, if there is one.
+fn array_on<'p>(document: Document<'_>, path: &'p Path) -> Option<Vec<&'p [u8]>> {
+    let (mut names, mut here) = (Vec::new(), document);
+    for part in path.parts() {
+        names.push(part.name());
+        match here.get(part.name())? {
+            Value::Document(inner) => here = inner,
+            Value::Array(_) => return Some(names),
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn extreme<'a>(document: Document<'a>, path: &Path, greatest: bool) -> Value<'a> {
+    let mut found: Option<Value<'a>> = None;
+    collect(document, path.parts(), &mut |value| {
+        let better = found.is_none_or(|other| {
+            let order = compare(&value, &other);
+            if greatest { order.is_gt() } else { order.is_lt() }
+        });
+        if better {
+            found = Some(value);
+        }
+    });
+    found.unwrap_or(Value::Null)
+}
+
+fn descends(direction: Value<'_>) -> Result<bool> {
+    if let Value::Document(meta) = direction {
+        let name = meta.first().filter(|first| first.name == "$meta");
+        return Err(match name.map(|first| first.value) {
+            Some(Value::String(name)) if name == "textScore" || name == "randVal" => {
+                Error::new(ErrorCode::NOT_IMPLEMENTED, format!("sorting by {{$meta: '{name}'}} is not supported"))
+            }
+            Some(Value::String(name)) => numbered(31138, format!("Illegal $meta sort: $meta: \"{name}\"")),
+            _ => numbered(17312, "$meta is the only expression supported by $sort right now"),
+        });
+    }
+    let Some(number) = direction.as_number() else {
+        let kind = direction.kind().name();
+        return Err(numbered(
+            15974,
+            format!("Illegal key in $sort specification: the order must be a number, found {kind}"),
+        ));
+    };
+    let whole = match direction {
+        Value::Decimal128(decimal) => {
+            let rounded = decimal.to_integral(crate::bson::decimal::Rounding::HalfEven);
+            crate::bson::number::Number::Decimal(rounded).to_exact_i64()
+        }
+        _ => number.trunc_to_i64(),
+    };
+    match whole {
+        Some(1) => Ok(false),
+        Some(-1) => Ok(true),
+        _ => Err(numbered(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)")),
+    }
+}
+
+fn numbered(code: i32, message: impl Into<String>) -> Error {
+    Error::new(ErrorCode::new(code), message)
+}
+
+/// Checks the path of a field.
+fn check(name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(numbered(40352, "FieldPath cannot be constructed with empty string"));
+    }
+    if name.ends_with('.') {
+        return Err(numbered(40353, "FieldPath must not end with a '.'."));
+    }
+    for part in name.split('.') {
+        if part.is_empty() {
+            return Err(numbered(15998, "FieldPath field names may not be empty strings."));
+        }
+        if part.starts_with('$') {
+            return Err(numbered(16410, format!("FieldPath field names may not start with '$'. Found '{part}'")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bson::DocumentBuf;
+
+    #[test]
+    fn arrays_sort_by_their_least_or_greatest_value() {
+        let json = |text: &str| DocumentBuf::from_json(text).unwrap();
+        let sorted = |pattern: &str| {
+            let sort = Sort::parse(json(pattern).view()).unwrap();
+            let texts = [r#"{"a":[5,1]}"#, r#"{"a":3}"#, r#"{"a":[]}"#, "{}", r#"{"a":"x"}"#];
+            let mut documents: Vec<_> =
+                texts.iter().map(|text| (sort.key(json(text).view()).unwrap(), *text)).collect();
+            documents.sort_by(|a, b| sort.compare(&a.0, &b.0));
+            documents.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(sorted(r#"{"a":1}"#), r#"{"a":[]} {} {"a":[5,1]} {"a":3} {"a":"x"}"#);
+        assert_eq!(sorted(r#"{"a":-1}"#), r#"{"a":"x"} {"a":[5,1]} {"a":3} {} {"a":[]}"#);
+        let sort = Sort::parse(json(r#"{"a":1,"b":1}"#).view()).unwrap();
+        assert_eq!(sort.key(json(r#"{"a":[1],"b":[2]}"#).view()).unwrap_err().code().number(), 2);
+        for (pattern, code) in
+            [(r#"{"a":2}"#, 15975), (r#"{"a":"x"}"#, 15974), (r#"{"$a":1}"#, 16410), (r#"{"a":0.5}"#, 15975)]
+        {
+            assert_eq!(Sort::parse(json(pattern).view()).unwrap_err().code().number(), code, "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The application of a projection to a document.
+
+use super::tree::{Mode, Node, Tree};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
+use crate::expr::value::position as position_of;
+use crate::expr::{Env, Val};
+
+/// What nodes need to know.
+struct Apply<'a> {
+    mode: Mode,
+    env: Env<'a>,
+    position: Option<usize>,
+}
+
+pub(super) fn document(
+    mode: Mode,
+    tree: &Tree,
+    document: Document<'_>,
+    position: Option<usize>,
+) -> Result<DocumentBuf> {
+    let apply = Apply { mode, env: Env::new(document), position };
+    let mut builder = DocumentBuilder::with_buffer(Vec::with_capacity(document.as_bytes().len()));
+    apply.fields(tree, document, &mut builder)?;
+    Ok(builder.finish())
+}
+
+impl Apply<'_> {
+    /// Appends the projected fields of a document.
+    fn fields(&self, tree: &Tree, document: Document<'_>, to: &mut DocumentBuilder) -> Result<()> {
+        let mut seen = vec![false; tree.fields.len()];
+        for element in document {
+            let at = tree.fields.iter().position(|(name, _)| **name == *element.name.as_bytes());
+            let Some(at) = at else {
+                if self.mode != Mode::Include {
+                    to.append_element(&element);
+                }
+                continue;
+            };
+            let again = std::mem::replace(&mut seen[at], true);
+            match &tree.fields[at].1 {
+                Node::Keep => {
+                    to.append_element(&element);
+                }
+                Node::Drop => {}
+                Node::Tree(inner) => {
+                    if let Some(value) = self.value(inner, element.value)? {
+                        to.append(element.name, value.view());
+                    }
+                }
+                Node::Computed(expression) if self.mode == Mode::Add && !again => {
+                    if let Some(value) = self.computed(expression)? {
+                        to.append(element.name, value.view());
+                    }
+                }
+                // Computed fields of an inclusion come behind the kept ones.
+                Node::Computed(_) => seen[at] = again,
+                node => {
+                    if let Some(value) = self.array(node, element.value)? {
+                        to.append(element.name, value.view());
+                    }
+                }
+            }
+        }
+        for ((name, node), seen) in tree.fields.iter().zip(seen) {
+            match node {
+                Node::Computed(expression) if !seen => {
+                    if let Some(value) = self.computed(expression)? {
+                        to.append(name, value.view());
+                    }
+                }
+                Node::Tree(inner) if !seen && inner.computes() => {
+                    let mut builder = DocumentBuilder::new();
+                    self.fields(inner, Document::empty(), &mut builder)?;
+                    let fresh = builder.finish();
+                    to.append(name, &fresh);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn computed(&self, expression: &crate::expr::Expression) -> Result<Option<ValueBuf>> {
+        expression.evaluate(&Env { root: self.env.root, current: self.env.current, locals: None }).map(Val::into_buf)
+    }
+
+    /// The projected value of a field with fields within; nothing when it is dropped.
+    fn value(&self, tree: &Tree, value: Value<'_>) -> Result<Option<ValueBuf>> {
+        match value {
+            Value::Document(document) => {
+                let mut builder = DocumentBuilder::new();
+                self.fields(tree, document, &mut builder)?;
+                Ok(Some(builder.finish().into()))
+            }
+            Value::Array(array) => {
+                let mut kept = Vec::new();
+                for value in array {
+                    kept.extend(self.value(tree, value)?);
+                }
+                Ok(Some(ValueBuf::array(kept.iter().map(ValueBuf::view))))
+            }
+            other if tree.computes() => {
+                // A value that is no document makes room for the computed fields.
+                let _ = other;
+                let mut builder = DocumentBuilder::new();
+                self.fields(tree, Document::empty(), &mut builder)?;
+                Ok(Some(builder.finish().into()))
+            }
+            other => Ok((self.mode != Mode::Include).then(|| other.into())),
+        }
+    }
+
+    /// The part of an array that a node keeps.
+    fn array(&self, node: &Node, value: Value<'_>) -> Result<Option<ValueBuf>> {
+        let Value::Array(array) = value else {
+            return Ok(match node {
+                Node::Element(_) => None,
+                _ => Some(value.into()),
+            });
+        };
+        Ok(match node {
+            Node::Slice { skip, limit } => Some(sliced(array, *skip, *limit)),
+            Node::Element(filter) => {
+                let mut found = None;
+                for value in array {
+                    let single = ValueBuf::array([value]);
+                    if filter.matches_value(Some(single.view()))? {
+                        found = Some(single);
+                        break;
+                    }
+                }
+                found
+            }
+            _ => {
+                let wrong = |code, what| Error::new(ErrorCode::new(code), what);
+                let position = self.position.ok_or_else(|| {
+                    wrong(51246, "positional operator '.$' couldn't find a matching element in the array")
+                })?;
+                let value =
+                    array.get(position).ok_or_else(|| wrong(51247, "positional operator '.$' element mismatch"))?;
+                Some(ValueBuf::array([value]))
+            }
+        })
+    }
+}
+
+fn sliced(array: Array<'_>, skip: Option<i64>, limit: i64) -> ValueBuf {
+    let total = i64::try_from(array.count()).unwrap_or(i64::MAX);
+    let (start, count) = match skip {
+        None if limit < 0 => ((total + limit).max(0), -limit),
+        None => (0, limit),
+        Some(skip) if skip < 0 => ((total + skip).max(0), limit),
+        Some(skip) => (skip, limit),
+    };
+    let size = |number| position_of(number).unwrap_or_default();
+    ValueBuf::array(array.values().skip(size(start)).take(size(count)))
+}

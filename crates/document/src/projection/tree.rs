@@ -1,0 +1,70 @@
+//! The tree of a projection's paths.
+
+use crate::expr::Expression;
+use crate::query::Node as Filter;
+
+/// What is done with fields that a projection does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// They are dropped.
+    Include,
+    /// They are kept.
+    Exclude,
+    /// They are kept; the fields that are named are computed.
+    Add,
+}
+
+/// The fields of a document, by their names, in the order of the projection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tree {
+    pub(super) fields: Vec<(Box<[u8]>, Node)>,
+}
+
+/// What is done with a field.
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    /// It is kept.
+    Keep,
+    /// It is dropped.
+    Drop,
+    /// It is computed.
+    Computed(Expression),
+    /// A part of an array: how many values are skipped (from the end when negative) and kept.
+    Slice { skip: Option<i64>, limit: i64 },
+    /// The first value of the array that matches.
+    Element(Box<Filter>),
+    /// The value of the array at the position where the filter matched.
+    Positional,
+    /// Fields within.
+    Tree(Tree),
+}
+
+impl Tree {
+    pub(super) fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Whether something in the tree is computed.
+    pub(super) fn computes(&self) -> bool {
+        self.fields.iter().any(|(_, node)| match node {
+            Node::Computed(_) => true,
+            Node::Tree(tree) => tree.computes(),
+            _ => false,
+        })
+    }
+
+    /// The paths that are kept, if nothing else is done.
+    pub(super) fn plain_paths(&self) -> Option<Vec<String>> {
+        let mut paths = Vec::new();
+        for (name, node) in &self.fields {
+            let name = String::from_utf8_lossy(name);
+            match node {
+                Node::Keep => paths.push(name.into_owned()),
+                Node::Drop => {}
+                Node::Tree(tree) => paths.extend(tree.plain_paths()?.into_iter().map(|rest| format!("{name}.{rest}"))),
+                _ => return None,
+            }
+        }
+        Some(paths)
+    }
+}

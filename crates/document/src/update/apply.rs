@@ -1,0 +1,260 @@
+//! The application of update operators to a document.
+
+use super::act::Act;
+use super::outcome::Outcome;
+use super::path::{Step, UpdatePath};
+use super::result::Updated;
+use super::tree::Tree;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, DocumentBuilder, Kind, Value, ValueBuf};
+use crate::query::Filter;
+
+/// The operators of an update, in the order of their paths.
+#[derive(Debug)]
+pub(super) struct Operators {
+    pub(super) acts: Vec<(UpdatePath, Act)>,
+    /// The array filters by their identifiers.
+    pub(super) filters: Vec<(String, Filter)>,
+}
+
+/// The most values that are put before a new one in an array.
+const PADDING_MAX: usize = 1_500_000;
+
+/// What steps need to know.
+struct Apply<'u> {
+    operators: &'u Operators,
+    document: Document<'u>,
+    position: Option<usize>,
+    changed: Vec<String>,
+}
+
+impl Operators {
+    pub(super) fn apply(&self, document: Document<'_>, position: Option<usize>, inserting: bool) -> Result<Updated> {
+        let mut tree = Tree::View(Value::Document(document));
+        let mut apply = Apply { operators: self, document, position, changed: Vec::new() };
+        for (path, act) in &self.acts {
+            match act {
+                Act::SetOnInsert(_) if !inserting => {}
+                Act::Rename(from) => apply.rename(&mut tree, from, path)?,
+                act => apply.step(&mut tree, &path.steps, act, "")?,
+            }
+        }
+        let changed = apply.changed;
+        let document = if changed.is_empty() { document.into() } else { tree.to_document() };
+        Ok(Updated { document, changed: Some(changed) })
+    }
+}
+
+fn joined(at: &str, name: &str) -> String {
+    if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
+}
+
+impl Apply<'_> {
+    /// Applies an operator at what is left of its path; `at` is the path so far.
+    fn step(&mut self, tree: &mut Tree<'_>, steps: &[Step], act: &Act, at: &str) -> Result<()> {
+        let Some((first, rest)) = steps.split_first() else { return Ok(()) };
+        match first {
+            Step::Field(part) => {
+                let name = String::from_utf8_lossy(part.name()).into_owned();
+                match tree.kind() {
+                    Kind::Document => self.field(tree, &name, rest, act, at),
+                    Kind::Array => match part.index() {
+                        Some(index) => self.element(tree, index, rest, act, at),
+                        None if act.creates() => Err(not_viable(&name, tree, at)),
+                        None => Ok(()),
+                    },
+                    _ if act.creates() => Err(not_viable(&name, tree, at)),
+                    _ => Ok(()),
+                }
+            }
+            Step::First => {
+                let missing = "The positional operator did not find the match needed from the query.";
+                let index = self.position.ok_or_else(|| Error::bad_value(missing))?;
+                match tree.kind() {
+                    Kind::Array => self.element(tree, index, rest, act, at),
+                    Kind::Document => self.field(tree, &index.to_string(), rest, act, at),
+                    _ => Err(Error::bad_value(missing)),
+                }
+            }
+            Step::All | Step::Filtered(_) => self.elements(tree, first, rest, act, at),
+        }
+    }
+
+    fn field(&mut self, tree: &mut Tree<'_>, name: &str, rest: &[Step], act: &Act, at: &str) -> Result<()> {
+        let path = joined(at, name);
+        tree.open();
+        let Tree::Document(fields) = tree else { return Ok(()) };
+        let found = fields.iter().position(|(other, _)| *other == name.as_bytes());
+        match found {
+            Some(index) if rest.is_empty() => {
+                match act.on(Some(fields[index].1.to_buf().view()), &path, self.document)? {
+                    Outcome::Keep => {}
+                    Outcome::New(value) => {
+                        fields[index].1 = Tree::Own(value);
+                        self.changed.push(path);
+                    }
+                    Outcome::Gone => {
+                        fields.remove(index);
+                        self.changed.push(path);
+                    }
+                }
+            }
+            Some(index) => self.step(&mut fields[index].1, rest, act, &path)?,
+            None if !act.creates() => {
+                let positional = rest.first().is_some_and(|step| matches!(step, Step::All | Step::Filtered(_)));
+                if positional {
+                    return Err(must_exist(&path));
+                }
+            }
+            None => {
+                if let Outcome::New(value) = self.made(rest, act, &path)? {
+                    fields.push((name.as_bytes().to_vec(), Tree::Own(value)));
+                    self.changed.push(path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is made where nothing is: the value, in documents for what is left of the path.
+    fn made(&self, rest: &[Step], act: &Act, path: &str) -> Result<Outcome> {
+        let Some((first, further)) = rest.split_first() else { return act.on(None, path, self.document) };
+        let Step::Field(part) = first else { return Err(must_exist(path)) };
+        let name = String::from_utf8_lossy(part.name());
+        Ok(match self.made(further, act, &joined(path, &name))? {
+            Outcome::New(value) => {
+                let mut builder = DocumentBuilder::new();
+                builder.append(part.name(), value.view());
+                Outcome::New(builder.finish().into())
+            }
+            other => other,
+        })
+    }
+
+    fn element(&mut self, tree: &mut Tree<'_>, index: usize, rest: &[Step], act: &Act, at: &str) -> Result<()> {
+        let path = joined(at, &index.to_string());
+        tree.open();
+        let Tree::Array(values) = tree else { return Ok(()) };
+        match values.get_mut(index) {
+            Some(value) if rest.is_empty() => match act.on(Some(value.to_buf().view()), &path, self.document)? {
+                Outcome::Keep => {}
+                Outcome::New(new) => {
+                    *value = Tree::Own(new);
+                    self.changed.push(path);
+                }
+                Outcome::Gone => {
+                    // The others keep their positions.
+                    if value.kind() != Kind::Null {
+                        *value = Tree::Own(Value::Null.into());
+                        self.changed.push(path);
+                    }
+                }
+            },
+            Some(value) => self.step(value, rest, act, &path)?,
+            None if act.creates() => {
+                if index - values.len() > PADDING_MAX {
+                    let what = format!("can't backfill array to larger than {PADDING_MAX} elements");
+                    return Err(Error::new(ErrorCode::CANNOT_BACKFILL_ARRAY, what));
+                }
+                if let Outcome::New(value) = self.made(rest, act, &path)? {
+                    values.resize(index, Tree::Own(Value::Null.into()));
+                    values.push(Tree::Own(value));
+                    // The array has another length, which is a change of the array itself.
+                    self.changed.push(if at.is_empty() { path } else { at.to_owned() });
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Applies an operator to all values of an array, or to those that a filter matches.
+    fn elements(&mut self, tree: &mut Tree<'_>, step: &Step, rest: &[Step], act: &Act, at: &str) -> Result<()> {
+        if tree.kind() != Kind::Array {
+            let what =
+                format!("Cannot apply array updates to non-array element {at}: {}", tree.to_buf().view().to_json());
+            return Err(Error::bad_value(what));
+        }
+        tree.open();
+        let count = if let Tree::Array(values) = &*tree { values.len() } else { 0 };
+        for index in 0..count {
+            if let (Step::Filtered(identifier), Tree::Array(values)) = (step, &*tree)
+                && !self.matches(identifier, &values[index].to_buf())?
+            {
+                continue;
+            }
+            self.element(tree, index, rest, act, at)?;
+        }
+        Ok(())
+    }
+
+    fn matches(&self, identifier: &str, value: &ValueBuf) -> Result<bool> {
+        let Some((_, filter)) = self.operators.filters.iter().find(|(known, _)| known == identifier) else {
+            return Ok(false);
+        };
+        let mut builder = DocumentBuilder::new();
+        builder.append(identifier, value.view());
+        filter.matches(builder.finish().view())
+    }
+
+    fn rename(&mut self, tree: &mut Tree<'_>, from: &UpdatePath, to: &UpdatePath) -> Result<()> {
+        let Some(value) = taken(tree, &from.steps, from, "source")? else { return Ok(()) };
+        check_no_array(tree, &to.steps, to)?;
+        self.changed.push(from.text.clone());
+        self.step(tree, &to.steps, &Act::Set(value), "")
+    }
+}
+
+/// Takes the value at a path of fields out.
+fn taken(tree: &mut Tree<'_>, steps: &[Step], path: &UpdatePath, which: &str) -> Result<Option<ValueBuf>> {
+    let Some((Step::Field(part), rest)) = steps.split_first() else { return Ok(None) };
+    match tree.kind() {
+        Kind::Document => {}
+        Kind::Array => {
+            let what =
+                format!("The {which} field cannot be an array element, '{}' in doc has an array field", path.text);
+            return Err(Error::bad_value(what));
+        }
+        _ => {
+            let what = format!(
+                "cannot use the part ({}) of ({}) to traverse the element",
+                String::from_utf8_lossy(part.name()),
+                path.text
+            );
+            return Err(Error::new(ErrorCode::PATH_NOT_VIABLE, what));
+        }
+    }
+    tree.open();
+    let Tree::Document(fields) = tree else { return Ok(None) };
+    let Some(index) = fields.iter().position(|(name, _)| name == part.name()) else { return Ok(None) };
+    if rest.is_empty() {
+        return Ok(Some(fields.remove(index).1.to_buf()));
+    }
+    taken(&mut fields[index].1, rest, path, which)
+}
+
+/// Refuses a path that leads into an array.
+fn check_no_array(tree: &mut Tree<'_>, steps: &[Step], path: &UpdatePath) -> Result<()> {
+    let Some((Step::Field(part), rest)) = steps.split_first() else { return Ok(()) };
+    if tree.kind() == Kind::Array {
+        let what =
+            format!("The destination field cannot be an array element, '{}' in doc has an array field", path.text);
+        return Err(Error::bad_value(what));
+    }
+    tree.open();
+    let Tree::Document(fields) = tree else { return Ok(()) };
+    match fields.iter_mut().find(|(name, _)| name == part.name()) {
+        Some((_, value)) => check_no_array(value, rest, path),
+        None => Ok(()),
+    }
+}
+
+fn not_viable(name: &str, tree: &Tree<'_>, at: &str) -> Error {
+    let last = at.rsplit('.').next().unwrap_or(at);
+    let what = format!("Cannot create field '{name}' in element {{{last}: {}}}", tree.to_buf().view().to_json());
+    Error::new(ErrorCode::PATH_NOT_VIABLE, what)
+}
+
+fn must_exist(path: &str) -> Error {
+    Error::bad_value(format!("The path '{path}' must exist in the document in order to apply array updates."))
+}
