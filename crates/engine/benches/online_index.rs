@@ -1,8 +1,8 @@
 //! What it costs to build an index while writers change the rows, beside a build alone and writers alone.
 //!
-//! Run with `cargo bench -p spinney --bench online_index -- [ROWS] [sync]`, by default 1,000,000 rows. Two writers change
-//! random rows, each with its entry of the index, by transactions that are `Buffered`, or durable with `sync`. The index
-//! is compared with the rows in the end.
+//! Run with `cargo bench -p spinney --bench online_index -- [ROWS] [sync]`, by default 1,000,000 rows. Two writers
+//! change random rows, each with its entry of the index, by transactions that are `Buffered`, or durable with `sync`.
+//! The index is compared with the rows in the end.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 

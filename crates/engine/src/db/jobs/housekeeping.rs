@@ -1,6 +1,6 @@
-//! What is done from time to time in the background: many files that tables had which were dropped together are removed,
-//! and it is looked at entries that expire, what readers in other processes no
-//! longer keep, and the file `STATS`, which tells other processes the counters of this one.
+//! What is done from time to time in the background: many files that tables had which were dropped together are
+//! removed, and it is looked at entries that expire, what readers in other processes no longer keep, and the file
+//! `STATS`, which tells other processes the counters of this one.
 //!
 //! `STATS` is no part of the database: it is never synced, an error of it is nobody's, and it goes when the database is
 //! closed. The process that writes it shares its lock, so that what a crash left is known for what it is.

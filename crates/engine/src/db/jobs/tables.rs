@@ -116,8 +116,8 @@ impl TableLifecycle {
         state.or_poison(self.commits.release_log(log_from))
     }
 
-    /// Lets go of what a dropped table held; its files, which nothing needs any more. The caller holds the flush gate: a
-    /// verification does not meet them.
+    /// Lets go of what a dropped table held; its files, which nothing needs any more. The caller holds the flush gate:
+    /// a verification does not meet them.
     fn give_up_data(&self, table: &TableState) -> Vec<(FileKind, FileId)> {
         // A compaction under way stops soon, and leaves nothing behind.
         drop(table.compaction.latch.lock());
