@@ -103,7 +103,8 @@ impl Database {
     /// options.
     ///
     /// # Errors
-    /// `NamespaceExists` (48) when there is one with other options, `InvalidNamespace` (73), and those of [`CollectionOptions::parse`].
+    /// `NamespaceExists` (48) when there is one with other options, `InvalidNamespace` (73), and those of
+    /// [`CollectionOptions::parse`].
     pub fn create_collection(&self, namespace: &str, options: Document<'_>) -> Result<()> {
         let namespace = Namespace::parse(namespace)?;
         let options = CollectionOptions::parse(options)?;
