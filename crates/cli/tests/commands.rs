@@ -367,6 +367,9 @@ fn the_log_may_have_a_directory_of_its_own_and_be_moved() {
     let messages = [&[][..], &["--log-dir", "other"]].map(|dir| place.fails(&[&["get", "db", "t", "a"], dir].concat()));
     assert!(messages.iter().all(|said| said.contains("--log-dir") && !said.contains("log_dir")), "{messages:?}");
     assert_eq!(place.ok(&["get", "db", "t", "a", "--log-dir", "faster/log"]), "1");
+    // That was a look, which changes nothing.
+    assert!(place.fails(&["get", "db", "t", "a"]).contains("the directory is missing"));
+    place.ok(&["put", "db", "t", "b", "2", "--log-dir", "faster/log"]);
     assert_eq!(place.ok(&["get", "db", "t", "a"]), "1");
     assert!(place.fails(&["create", "second", "t", "--log-dir", "faster/log"]).contains("give another"));
 }

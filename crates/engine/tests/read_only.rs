@@ -132,11 +132,13 @@ fn what_a_reader_needs_is_kept_until_it_is_gone() {
             table(&db, name).compact().unwrap();
         }
         let reader = read(sim.env());
+        let at_lease = files(&sim, "run").len() + files(&sim, "tree").len();
         let mut newer = model.clone();
         db.drop_table("gone").unwrap();
         for round in 2..8 {
             fill(&db, "t", &mut newer, round, 2000);
             table(&db, "t").compact().unwrap();
+            sim.advance(std::time::Duration::from_secs(2));
         }
         assert_eq!(all(&reader, "t"), model, "{layout:?}");
         assert_eq!(all(&reader, "gone"), gone, "{layout:?}");
@@ -145,6 +147,8 @@ fn what_a_reader_needs_is_kept_until_it_is_gone() {
         sim.advance(std::time::Duration::from_secs(3));
         let left = files(&sim, "run").len() + files(&sim, "tree").len();
         assert!(left < kept, "{layout:?}: {kept} files were kept, {left} are left");
+        // What came and went before there was another manifest, and nothing that came and went later.
+        assert!(kept <= at_lease + left + 3, "{layout:?}: {at_lease} files were there, {kept} were kept");
         assert_eq!(files(&sim, "manifest").len(), 1);
         assert_eq!(all(&db, "t"), newer);
         let report = db.verify().unwrap();
@@ -308,12 +312,12 @@ fn tables(db: &Database) -> Tables {
 
 #[test]
 fn whatever_a_writer_does_between_two_calls_of_a_reader_it_sees_one_moment() {
-    for (layout, seed) in LAYOUTS.into_iter().flat_map(|layout| [1, 2, 3, 5, 8, 13].map(|seed| (layout, seed))) {
+    for (layout, seed) in LAYOUTS.into_iter().flat_map(|layout| [1, 5, 13].map(|seed| (layout, seed))) {
         let sim = SimEnv::new(seed);
         let writer = Arc::new(Mutex::new(Writer::start(&sim, layout)));
         (0..30 + seed).for_each(|_| writer.lock().unwrap().step());
         let mut older: Option<(Database, Tables)> = None;
-        for round in 0..12_u64 {
+        for round in 0..8_u64 {
             let begun = writer.lock().unwrap().history.len() - 1;
             // Not for ever: a reader needs some time without new tables and loads.
             let (theirs, mut calls, mut steps) = (Arc::clone(&writer), 0, (seed * 7 + round * 3) % 40);

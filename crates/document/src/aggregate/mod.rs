@@ -7,6 +7,7 @@
 pub mod accumulator;
 mod accumulator_parse;
 mod bucket;
+mod densify;
 mod group;
 mod lookup;
 pub mod merge;
@@ -16,6 +17,8 @@ mod sort;
 pub mod stage;
 mod table;
 mod unwind;
+mod window;
+mod window_parse;
 
 use crate::base::Result;
 use crate::bson::Array;

@@ -58,6 +58,11 @@ impl Stage for Project {
     }
 }
 
+/// The stage of a projection that adds fields.
+pub(super) fn added(name: &'static str, projection: Projection) -> Box<dyn Stage> {
+    Box::new(Project { name, projection })
+}
+
 fn invalid(name: &str) -> impl Fn(Error) -> Error + '_ {
     move |wrong| wrong.prefixed(&format!("Invalid {name} :: caused by :: "))
 }

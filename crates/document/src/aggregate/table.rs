@@ -1,7 +1,7 @@
 //! The stages by their names.
 
 use super::stage::Read;
-use super::{bucket, group, lookup, output, reshape, sort, unwind};
+use super::{bucket, densify, group, lookup, output, reshape, sort, unwind, window_parse};
 
 macro_rules! table {
     ($($name:literal => $read:expr;)*) => {
@@ -36,6 +36,9 @@ table! {
     "$sortByCount" => group::read_sort_by_count;
     "$bucket" => bucket::read;
     "$bucketAuto" => bucket::read_auto;
+    "$setWindowFields" => window_parse::read;
+    "$fill" => window_parse::read_fill;
+    "$densify" => densify::read;
     "$lookup" => lookup::read;
     "$graphLookup" => lookup::read_graph;
     "$unionWith" => lookup::read_union;

@@ -33,6 +33,15 @@ pub enum Entry {
     View(Arc<CollectionOptions>),
 }
 
+impl Entry {
+    fn has_options(&self, options: &CollectionOptions) -> bool {
+        match self {
+            Self::Collection(state) => state.schema().options.document() == options.document(),
+            Self::View(view) => view.document() == options.document(),
+        }
+    }
+}
+
 /// All collections, views and indexes.
 #[derive(Debug)]
 pub struct Catalog {
@@ -125,12 +134,15 @@ impl Catalog {
         wanted.map(|(name, entry)| (name.clone(), entry.clone())).collect()
     }
 
-    /// Creates a collection or a view.
+    /// Creates a collection or a view, unless there is one with the same options.
     ///
     /// # Errors
-    /// `NamespaceExists` (48), also with the same options; `DatabaseDifferCase` (13297); those of the engine.
+    /// `NamespaceExists` (48) when there is one with other options; `DatabaseDifferCase` (13297); those of the engine.
     pub fn create(&self, namespace: &Namespace, options: CollectionOptions) -> Result<Entry> {
         let mut next = self.changing.lock();
+        if let Some(entry) = self.find(namespace).filter(|entry| entry.has_options(&options)) {
+            return Ok(entry);
+        }
         self.check_new(namespace)?;
         let uuid = self.new_uuid();
         let entry = if options.view.is_some() {

@@ -91,7 +91,7 @@ impl Database {
                 return Ok(collection);
             }
             match self.create_collection(namespace, Document::empty()) {
-                // Another thread was first.
+                // Another thread was first, with options.
                 Err(error) if error.code() == ErrorCode::NAMESPACE_EXISTS => {}
                 Err(error) => return Err(error),
                 Ok(()) => {}
@@ -99,10 +99,12 @@ impl Database {
         }
     }
 
-    /// Creates a collection, or a view with the options `viewOn` and `pipeline`.
+    /// Creates a collection, or a view with the options `viewOn` and `pipeline`, unless there is one with the same
+    /// options.
     ///
     /// # Errors
-    /// `NamespaceExists` (48), `InvalidNamespace` (73), and those of [`CollectionOptions::parse`].
+    /// `NamespaceExists` (48) when there is one with other options, `InvalidNamespace` (73), and those of
+    /// [`CollectionOptions::parse`].
     pub fn create_collection(&self, namespace: &str, options: Document<'_>) -> Result<()> {
         let namespace = Namespace::parse(namespace)?;
         let options = CollectionOptions::parse(options)?;

@@ -27,6 +27,13 @@ pub const fn parser(context: &Context) -> Parser<'_> {
     Parser::new(context, table::operator)
 }
 
+/// A date some months later, in UTC; the last day of the month where it is shorter.
+#[must_use]
+pub fn add_months(millis: i64, months: i64) -> Option<i64> {
+    use ops::date::arithmetic::{Unit, shifted};
+    shifted(millis, Unit::Month, months, ops::date::zone::Zone::UTC)
+}
+
 /// The expression of `$rand`.
 #[must_use]
 pub fn random(context: &Context) -> Expression {

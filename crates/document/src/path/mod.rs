@@ -2,7 +2,7 @@
 //!
 //! A component names a field of a document; where it stands for an array, it is applied to the array's documents, and
 //! a component of digits is also a position in the array. What exactly happens at arrays depends on the use, so each
-//! use has its own traversal: [`walk`] for filters, [`collect`] for sort keys.
+//! use has its own traversal: [`walk()`] for filters, [`mod@collect`] for sort keys.
 
 pub mod collect;
 pub mod dotted;

@@ -195,7 +195,9 @@ fn a_change_of_a_name_in_use_is_refused() {
     db.create_collection("app.a", Document::empty()).unwrap();
     db.create_collection("app.b", Document::empty()).unwrap();
     let code = |result: Result<(), spinney_document::Error>| result.unwrap_err().code().number();
-    assert_eq!(code(db.create_collection("app.a", Document::empty())), 48);
+    db.create_collection("app.a", Document::empty()).unwrap();
+    assert_eq!(code(db.create_collection("app.a", json(r#"{"validator":{"a":1}}"#).view())), 48);
+    assert_eq!(code(db.create_collection("app.a", json(r#"{"viewOn":"b"}"#).view())), 48);
     assert_eq!(code(db.create_collection("App.a", Document::empty())), 13297);
     assert_eq!(code(db.create_collection("app.c", json(r#"{"capped":true,"size":100}"#).view())), 115);
     assert_eq!(code(db.create_collection("app.c", json(r#"{"unknown":1}"#).view())), 40415);

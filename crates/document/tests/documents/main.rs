@@ -6,6 +6,7 @@ mod collections;
 mod concurrency;
 mod corpus;
 mod crash;
+mod decimals;
 mod index_keys;
 mod keys;
 mod values;

@@ -98,6 +98,8 @@ pub(super) struct Found {
     /// None where nothing is written.
     pub(super) lock: Option<Box<dyn FileLock>>,
     pub(super) entries: Vec<DirEntry>,
+    /// The manifest to read; none for the one in force.
+    pub(super) manifest: Option<FileId>,
 }
 
 /// A database whose trees are open, under a manifest of this open.
@@ -119,13 +121,13 @@ impl Found {
         let lock = Some(lock_file(&env, &dir)?);
         let entries = env.fs.list(&dir).map_err(|error| Error::io("list", &dir, error))?;
         sync_all(&env, &dir, &entries)?;
-        Ok(Self { env, files, dir, lock, entries })
+        Ok(Self { env, files, dir, lock, entries, manifest: None })
     }
 
     /// Opens the trees that the manifest names, and puts a new manifest in force.
     pub(super) fn load(self, options: Options, registered: Registered) -> Result<Loaded> {
-        let Self { env, files, dir, lock, entries } = self;
-        let (mut catalog, log_dir) = load_catalog(&env, &dir, &options)?;
+        let Self { env, files, dir, lock, entries, manifest } = self;
+        let (mut catalog, log_dir) = load_catalog(&env, &dir, &options, manifest)?;
         let manifest_id = unused_file(&catalog, &entries);
         catalog.next_file = FileId(manifest_id.0 + 1);
         let cache = Arc::new(Cache::new(WriteBudget::new(options.memory_bytes).cache_bytes()));
@@ -236,13 +238,17 @@ fn unused_file(catalog: &Catalog, entries: &[DirEntry]) -> FileId {
 }
 
 /// The catalog, a new one for a new database, and where the redo log is.
-fn load_catalog(env: &Env, dir: &Path, options: &Options) -> Result<(Catalog, LogDir)> {
+fn load_catalog(env: &Env, dir: &Path, options: &Options, manifest: Option<FileId>) -> Result<(Catalog, LogDir)> {
     let advise = |error: Error| match error.kind() {
         ErrorKind::Corruption => error
             .advice(format_args!("to go on with its copy or another manifest, run spinney salvage {}", dir.display())),
         _ => error,
     };
-    if let Some((catalog, _)) = Manifest::load(env, dir).map_err(advise)? {
+    let loaded = match manifest {
+        Some(id) => Manifest::load_by_id(env, dir, id).map(Some),
+        None => Manifest::load(env, dir).map(|loaded| loaded.map(|(catalog, _)| catalog)),
+    };
+    if let Some(catalog) = loaded.map_err(advise)? {
         catalog.check_built()?;
         let log_dir = LogDir::find(env, dir, options, &catalog)?;
         return Ok((catalog, log_dir));
@@ -254,7 +260,7 @@ fn load_catalog(env: &Env, dir: &Path, options: &Options) -> Result<(Catalog, Lo
 
 /// Keeps the free space of B-trees as it is for readers in other processes, which may still read what was there.
 fn keep_for_readers(files: &DataFiles, tables: &TableSet) -> Result<()> {
-    if files.leases().oldest().is_some() {
+    if !files.leases().held().is_empty() {
         for tree in tables.all().iter().filter_map(|table| table.btree()) {
             tree.keep_free()?.into_iter().for_each(|root| files.keep_root(root));
         }
@@ -339,7 +345,7 @@ fn create_manifest(
     for entry in entries.iter().filter(|entry| named.leave_out(entry)) {
         let is_old_manifest = is_of_manifest(&entry.name);
         // A full disk stays full as long as readers in other processes need what is on it.
-        if !is_old_manifest && leases.oldest().is_none() {
+        if !is_old_manifest && leases.held().is_empty() {
             drop(env.fs.remove(&dir.join(&entry.name)));
         }
     }

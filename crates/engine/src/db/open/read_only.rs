@@ -52,7 +52,7 @@ pub(crate) fn open_read_only(source: Source) -> Result<Core> {
         let loads = || Manifest::loads_since(&source.env, &source.path, lease.manifest);
         let loads_before = loads()?;
         let first = catalog(&source);
-        let (read, opened) = match load(&source, lease.trees) {
+        let (read, opened) = match load(&source, lease.manifest, lease.trees) {
             Ok(loaded) => {
                 let read = loaded.state.manifest.lock().catalog().clone();
                 (Some(read), replay(loaded, &source))
@@ -88,7 +88,7 @@ fn catalog(source: &Source) -> Option<Catalog> {
 
 /// What a reader keeps a writer from giving back.
 struct Lease {
-    /// The manifest in force, or an older one.
+    /// The manifest in force, or an older one: the one that is read.
     manifest: FileId,
     /// Files of trees, and blocks of B-trees. None where there are no such locks.
     trees: Option<Box<dyn FileLock>>,
@@ -128,12 +128,13 @@ fn share(source: &Source, kind: FileKind, id: FileId) -> Result<Option<Box<dyn F
 }
 
 /// Opens the trees.
-fn load(source: &Source, lock: Option<Box<dyn FileLock>>) -> Result<Loaded> {
+fn load(source: &Source, manifest: FileId, lock: Option<Box<dyn FileLock>>) -> Result<Loaded> {
     let Source { env, path: dir, options, registered, .. } = source;
     let over = Env { fs: Arc::new(OverlayFileSystem::new(Arc::clone(&env.fs))), ..env.clone() };
     let (env, files) = DatabaseFiles::of(over)?;
     let entries = env.fs.list(dir).map_err(|error| Error::io("list", dir, error))?;
-    Found { env, files, dir: dir.clone(), lock, entries }.load(options.clone(), registered.clone())
+    let found = Found { env, files, dir: dir.clone(), lock, entries, manifest: Some(manifest) };
+    found.load(options.clone(), registered.clone())
 }
 
 /// Replays the log, and makes a database of it that nothing is written to.

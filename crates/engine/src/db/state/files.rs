@@ -55,7 +55,7 @@ const REMOVED_AT_ONCE: usize = 32;
 /// What goes when no reader in another process needs it: each with the manifest in force when it was unnamed.
 #[derive(Debug, Default)]
 struct Obsolete {
-    files: Vec<(PathBuf, FileId)>,
+    files: Vec<(FileKind, FileId, FileId)>,
     /// Roots of B-trees, whose blocks are not overwritten while they are here.
     roots: Vec<(Arc<TreeRoot>, FileId)>,
 }
@@ -199,7 +199,7 @@ impl DataFiles {
 
     /// Removes a file that the manifest does not name.
     pub(crate) fn remove(&self, kind: FileKind, id: FileId) {
-        self.obsolete.lock().files.push((self.path(kind, id), self.leases.in_force()));
+        self.obsolete.lock().files.push((kind, id, self.leases.in_force()));
         self.remove_obsolete();
     }
 
@@ -229,7 +229,7 @@ impl DataFiles {
 
     /// Keeps the blocks of a root, which the manifest does not name any more, for readers in other processes.
     pub(crate) fn retire_root(&self, root: &Arc<TreeRoot>) {
-        if self.leases.oldest().is_some() {
+        if !self.leases.held().is_empty() {
             self.keep_root(Arc::clone(root));
         }
     }
@@ -265,7 +265,7 @@ impl DataFiles {
     }
 
     /// Removes what could not be removed before, and no reader in another process needs. The next open tries the rest
-    /// again. Whether something is left that waits for readers of the manifest in force alone.
+    /// again. Whether something is left, and a reader stands on the manifest in force.
     pub(crate) fn remove_obsolete(&self) -> bool {
         let mut obsolete = self.obsolete.lock();
         let Obsolete { files, roots } = &mut *obsolete;
@@ -273,17 +273,23 @@ impl DataFiles {
             return false;
         }
         // What is here was unnamed before this look.
-        let (oldest, in_force) = (self.leases.oldest(), self.leases.in_force());
-        let is_held = |unnamed: &FileId| oldest.is_some_and(|oldest| oldest <= *unnamed);
-        files.retain(|(path, unnamed)| {
-            is_held(unnamed) || self.env.fs.remove(path).is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
+        let (held, in_force) = (self.leases.held(), self.leases.in_force());
+        files.retain(|&(kind, id, unnamed)| {
+            let is_held = match kind {
+                // A reader looks through those that followed its own.
+                FileKind::Manifest | FileKind::ManifestCopy => held.keeps(unnamed),
+                FileKind::Run | FileKind::Values | FileKind::Tree => held.keeps_file(id, unnamed),
+            };
+            let remove = || self.env.fs.remove(&self.path(kind, id));
+            is_held || remove().is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
         });
-        roots.retain(|(_, unnamed)| is_held(unnamed));
-        if oldest.is_some() && !(files.is_empty() && roots.is_empty()) {
+        roots.retain(|(_, unnamed)| held.keeps(*unnamed));
+        let is_left = !files.is_empty() || !roots.is_empty();
+        let waits = is_left && !held.is_empty();
+        if waits {
             self.leases.note_waiting();
         }
-        let mut left = files.iter().map(|(_, unnamed)| unnamed).chain(roots.iter().map(|(_, unnamed)| unnamed));
-        oldest == Some(in_force) && left.any(|unnamed| *unnamed == in_force)
+        waits && held.has(in_force)
     }
 
     /// A bulk load begins a file.

@@ -10,8 +10,10 @@
 //!    then does not need it: it reads a manifest that does not name it.
 //! 2. What was unnamed while a manifest was in force is given back when neither that manifest nor an older one is
 //!    locked.
+//! 3. A reader reads no other manifest than the one that it has locked. Ids ascend, so that it needs no file with a
+//!    larger id than the manifest that followed: what came and went since is given back.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,24 +36,56 @@ pub(crate) struct Leases {
 /// The manifests that may be locked.
 #[derive(Debug, Default)]
 struct Manifests {
-    ids: BTreeSet<FileId>,
+    /// Each with the one that followed, if one did.
+    ids: BTreeMap<FileId, Option<FileId>>,
     in_force: FileId,
+}
+
+/// The manifests that readers stand on, oldest first, each with the one that followed.
+#[derive(Debug, Default)]
+pub(crate) struct Held(Vec<(FileId, Option<FileId>)>);
+
+impl Held {
+    /// Whether there are no readers.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a reader stands on a manifest.
+    pub(crate) fn has(&self, manifest: FileId) -> bool {
+        self.0.iter().any(|(held, _)| *held == manifest)
+    }
+
+    /// Whether a reader may need what was unnamed under a manifest.
+    pub(crate) fn keeps(&self, unnamed: FileId) -> bool {
+        self.0.iter().any(|(held, _)| *held <= unnamed)
+    }
+
+    /// The same of a file that manifests name.
+    pub(crate) fn keeps_file(&self, file: FileId, unnamed: FileId) -> bool {
+        let is_named = |next: &Option<FileId>| next.is_none_or(|next| file < next);
+        self.0.iter().any(|(held, next)| *held <= unnamed && is_named(next))
+    }
 }
 
 impl Leases {
     /// Of a database whose directory has these entries.
     pub(crate) fn new(env: Env, dir: PathBuf, entries: &[DirEntry]) -> Self {
         let found = entries.iter().filter_map(|entry| files::parse(&entry.name));
-        let ids = found.filter(|(kind, _)| *kind == FileKind::Manifest).map(|(_, id)| id).collect();
+        let ids = found.filter(|(kind, _)| *kind == FileKind::Manifest).map(|(_, id)| (id, None)).collect();
         let manifests = Mutex::new(Manifests { ids, in_force: FileId(0) });
         Self { env, dir, manifests, waiting: AtomicBool::new(false) }
     }
 
     /// Puts a manifest in force by `create`. Readers may lock it before that returns.
     pub(crate) fn switch<T>(&self, id: FileId, create: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.manifests.lock().ids.insert(id);
+        self.manifests.lock().ids.insert(id, None);
         let created = create()?;
-        self.manifests.lock().in_force = id;
+        let mut manifests = self.manifests.lock();
+        manifests.in_force = id;
+        for (_, next) in manifests.ids.range_mut(..id) {
+            next.get_or_insert(id);
+        }
         Ok(created)
     }
 
@@ -60,26 +94,24 @@ impl Leases {
         self.manifests.lock().in_force
     }
 
-    /// The oldest manifest that a reader stands on.
-    pub(crate) fn oldest(&self) -> Option<FileId> {
+    /// The manifests that readers stand on.
+    pub(crate) fn held(&self) -> Held {
         let mut manifests = self.manifests.lock();
         let Manifests { ids, in_force } = &mut *manifests;
-        let mut oldest = None;
-        ids.retain(|id| {
+        let mut held = Held::default();
+        ids.retain(|id, next| {
             let is_locked = self.is_locked(FileKind::Manifest, *id);
-            if is_locked {
-                oldest = oldest.or(Some(*id));
-            }
+            held.0.extend(is_locked.then_some((*id, *next)));
             // An older one that is not locked will not be: a reader sees that it is not in force.
             is_locked || *id >= *in_force
         });
-        oldest
+        held
     }
 
     /// Whether a reader replays the log.
     pub(crate) fn hold_log(&self) -> bool {
         let manifests = self.manifests.lock();
-        manifests.ids.iter().any(|id| self.is_locked(FileKind::ManifestCopy, *id))
+        manifests.ids.keys().any(|id| self.is_locked(FileKind::ManifestCopy, *id))
     }
 
     /// Whether a file is locked; also when that cannot be told.

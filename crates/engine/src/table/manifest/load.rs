@@ -52,6 +52,18 @@ pub(super) fn load(env: &Env, dir: &Path) -> Result<Option<(Catalog, FileId)>> {
     }
 }
 
+/// As [`load`], of a manifest that may not be in force any more.
+pub(super) fn load_by_id(env: &Env, dir: &Path, id: FileId) -> Result<Catalog> {
+    let files = read_files(env, dir, id);
+    let before = files.as_ref().ok().map(Files::digest);
+    match files.and_then(Files::read) {
+        Ok(LoadedManifest { catalog, damage: None, .. }) => Ok(catalog),
+        _ if read_files(env, dir, id).ok().map(|files| files.digest()) != before => load_by_id(env, dir, id),
+        Ok(LoadedManifest { damage: Some(damage), .. }) => Err(damage.error),
+        Err(error) => Err(error),
+    }
+}
+
 /// How many bulk loads the manifests tell of from the one with this id on, as far as they can be read.
 pub(super) fn loads_since(env: &Env, dir: &Path, id: FileId) -> Result<u64> {
     let later = ids(env, dir)?.into_iter().filter(|later| *later >= id);

@@ -203,6 +203,14 @@ impl Manifest {
         load::load(env, dir)
     }
 
+    /// Reads a manifest that may not be in force any more.
+    ///
+    /// # Errors
+    /// As [`Manifest::load`].
+    pub fn load_by_id(env: &Env, dir: &Path, id: FileId) -> Result<Catalog> {
+        load::load_by_id(env, dir, id)
+    }
+
     /// How many bulk loads the manifests in the directory tell of, from the one with this id on, as far as they can be
     /// read.
     ///

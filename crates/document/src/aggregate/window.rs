@@ -1,0 +1,362 @@
+//! `$setWindowFields`: values computed from the documents around each document.
+
+use super::accumulator::Accumulator;
+use super::stage::{Rows, Run, Stage, error};
+use super::unwind::set;
+use crate::base::num::nearest_f64;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, DocumentBuf, Value, ValueBuf, compare};
+use crate::expr::{Expression, Val};
+use crate::path::{Path, Sort, SortKey};
+
+/// `$setWindowFields`, and `$fill`, which computes in the same way.
+#[derive(Debug)]
+pub(super) struct WindowFields {
+    pub(super) name: &'static str,
+    pub(super) partition: Option<Expression>,
+    pub(super) sort: Option<Sort>,
+    pub(super) outputs: Vec<Output>,
+}
+
+/// A field and how it is computed.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) path: Path,
+    pub(super) function: Function,
+    pub(super) window: Window,
+}
+
+/// What is computed.
+#[derive(Debug)]
+pub(super) enum Function {
+    Accumulate(Accumulator),
+    Rank {
+        dense: bool,
+    },
+    Number,
+    Shift {
+        output: Expression,
+        by: i64,
+        default: ValueBuf,
+    },
+    /// The input, and the milliseconds of the unit for dates.
+    Derivative {
+        input: Expression,
+        unit: Option<i64>,
+    },
+    Integral {
+        input: Expression,
+        unit: Option<i64>,
+    },
+    MovingAverage {
+        input: Expression,
+        alpha: f64,
+    },
+    Covariance {
+        x: Expression,
+        y: Expression,
+        sample: bool,
+    },
+    LinearFill(Expression),
+    CarriedForward(Expression),
+}
+
+/// The documents that a function sees.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Window {
+    All,
+    Documents(Bound, Bound),
+    /// By the value of the sort field; the milliseconds of the unit for dates.
+    Range(Bound, Bound, Option<i64>),
+}
+
+/// An end of a window.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Bound {
+    Unbounded,
+    Offset(f64),
+}
+
+/// A document with what it is ordered by.
+struct Row {
+    partition: ValueBuf,
+    key: SortKey,
+    document: DocumentBuf,
+}
+
+impl Stage for WindowFields {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
+        Ok(Box::new(std::iter::once_with(move || self.computed(input, run)).flat_map(|rows| match rows {
+            Ok(rows) => Box::new(rows.into_iter().map(Ok)) as Rows<'_>,
+            Err(wrong) => Box::new(std::iter::once(Err(wrong))),
+        })))
+    }
+}
+
+impl WindowFields {
+    fn computed(&self, input: Rows<'_>, run: Run<'_>) -> Result<Vec<DocumentBuf>> {
+        let mut rows = Vec::new();
+        for row in input {
+            let document = row?;
+            run.memory.take(document.as_bytes().len() + size_of::<Row>(), self.name)?;
+            let partition = match &self.partition {
+                Some(expression) => expression.of(document.view())?.into_buf().unwrap_or_else(|| Value::Null.into()),
+                None => Value::Null.into(),
+            };
+            if partition.view().as_array().is_some() {
+                let what = "An expression used to partition cannot evaluate to value of type array";
+                return Err(Error::new(ErrorCode::TYPE_MISMATCH, what));
+            }
+            let key = self.sort.as_ref().map_or(Ok(Vec::new()), |sort| sort.key(document.view()))?;
+            rows.push(Row { partition, key, document });
+        }
+        if self.partition.is_some() || self.sort.is_some() {
+            rows.sort_by(|a, b| {
+                let order = compare(&a.partition.view(), &b.partition.view());
+                order.then_with(|| {
+                    self.sort.as_ref().map_or(std::cmp::Ordering::Equal, |sort| sort.compare(&a.key, &b.key))
+                })
+            });
+        }
+        let mut out = Vec::with_capacity(rows.len());
+        for part in rows.chunk_by(|a, b| compare(&a.partition.view(), &b.partition.view()).is_eq()) {
+            let mut documents: Vec<DocumentBuf> = part.iter().map(|row| row.document.clone()).collect();
+            for output in &self.outputs {
+                let values = self.values(output, part)?;
+                for (document, value) in documents.iter_mut().zip(values) {
+                    if let Some(value) = value {
+                        *document = set(document.view(), output.path.parts(), value.view());
+                    }
+                }
+            }
+            out.extend(documents);
+        }
+        Ok(out)
+    }
+
+    /// The value of an output for each row of a partition; nothing where the field is not set.
+    fn values(&self, output: &Output, rows: &[Row]) -> Result<Vec<Option<ValueBuf>>> {
+        let null = || ValueBuf::from(Value::Null);
+        let own = |value: Val<'_>| value.into_buf().unwrap_or_else(null);
+        match &output.function {
+            Function::Accumulate(accumulator) => (0..rows.len())
+                .map(|at| {
+                    let (from, to) = self.window(output.window, rows, at)?;
+                    let mut state = accumulator.start(Document::empty())?;
+                    for row in &rows[from..to] {
+                        accumulator.add(&mut state, row.document.view())?;
+                    }
+                    Ok(Some(accumulator.finish(state)))
+                })
+                .collect(),
+            Function::Rank { dense } => Ok(self.ranks(rows, *dense)),
+            Function::Number => {
+                Ok((1..).zip(rows).map(|(number, _)| Some(crate::expr::value::int(number).into())).collect())
+            }
+            Function::Shift { output, by, default } => (0_i64..)
+                .zip(rows)
+                .map(|(at, _)| {
+                    let other = at.checked_add(*by).and_then(|at| usize::try_from(at).ok()).and_then(|at| rows.get(at));
+                    Ok(Some(match other {
+                        Some(row) => own(output.of(row.document.view())?),
+                        None => default.clone(),
+                    }))
+                })
+                .collect(),
+            Function::Covariance { x, y, sample } => (0..rows.len())
+                .map(|at| {
+                    let (from, to) = self.window(output.window, rows, at)?;
+                    covariance(&rows[from..to], x, y, *sample).map(Some)
+                })
+                .collect(),
+            Function::Derivative { input, unit } | Function::Integral { input, unit } => {
+                let integral = matches!(output.function, Function::Integral { .. });
+                (0..rows.len())
+                    .map(|at| {
+                        let (from, to) = self.window(output.window, rows, at)?;
+                        let points = points(&rows[from..to], input, *unit)?;
+                        Ok(Some(if integral { area(&points) } else { slope(&points) }))
+                    })
+                    .collect()
+            }
+            Function::MovingAverage { input, alpha } => {
+                let mut average: Option<f64> = None;
+                rows.iter()
+                    .map(|row| {
+                        if let Some(number) = input.of(row.document.view())?.value().as_f64() {
+                            average = Some(average.map_or(number, |before| number * alpha + before * (1.0 - alpha)));
+                        }
+                        Ok(Some(average.map_or_else(null, |average| Value::Double(average).into())))
+                    })
+                    .collect()
+            }
+            Function::CarriedForward(input) => {
+                let mut last = null();
+                rows.iter()
+                    .map(|row| {
+                        let value = input.of(row.document.view())?;
+                        if !value.is_nullish() {
+                            last = own(value);
+                        }
+                        Ok(Some(last.clone()))
+                    })
+                    .collect()
+            }
+            Function::LinearFill(input) => linear(rows, input),
+        }
+    }
+
+    fn ranks(&self, rows: &[Row], dense: bool) -> Vec<Option<ValueBuf>> {
+        let (mut rank, mut ranks) = (0, Vec::with_capacity(rows.len()));
+        for (at, row) in rows.iter().enumerate() {
+            let same =
+                at > 0 && self.sort.as_ref().is_some_and(|sort| sort.compare(&rows[at - 1].key, &row.key).is_eq());
+            if !same {
+                rank = if dense { rank + 1 } else { i64::try_from(at).unwrap_or(i64::MAX) + 1 };
+            }
+            ranks.push(Some(crate::expr::value::int(rank).into()));
+        }
+        ranks
+    }
+
+    /// The rows that a window has around the row at a position.
+    fn window(&self, window: Window, rows: &[Row], at: usize) -> Result<(usize, usize)> {
+        match window {
+            Window::All => Ok((0, rows.len())),
+            Window::Documents(low, high) => {
+                let here = nearest_f64(i64::try_from(at).unwrap_or(i64::MAX));
+                let end = |offset: f64| {
+                    crate::base::num::trunc_to_i64((here + offset).max(0.0)).and_then(|at| usize::try_from(at).ok())
+                };
+                let from = match low {
+                    Bound::Unbounded => 0,
+                    Bound::Offset(offset) => end(offset).unwrap_or(rows.len()).min(rows.len()),
+                };
+                let to = match high {
+                    Bound::Unbounded => rows.len(),
+                    Bound::Offset(offset) if here + offset < 0.0 => 0,
+                    Bound::Offset(offset) => end(offset).map_or(rows.len(), |at| at + 1).min(rows.len()),
+                };
+                Ok((from.min(to), to))
+            }
+            Window::Range(low, high, unit) => {
+                let value = |row: &Row| -> Result<f64> {
+                    match (row.key.first().map(ValueBuf::view), unit) {
+                        (Some(Value::DateTime(millis)), Some(_)) => Ok(nearest_f64(millis)),
+                        (Some(value), None) if value.kind().is_number() => Ok(value.as_f64().unwrap_or_default()),
+                        (Some(Value::DateTime(_)), None) => {
+                            Err(error(5_429_414, "For range-based windows over dates a unit is required"))
+                        }
+                        (Some(_), Some(_)) => {
+                            Err(error(5_429_513, "Invalid range: expected the sortBy field to be a date"))
+                        }
+                        _ => Err(error(5_429_414, "Invalid range: expected the sortBy field to be a number")),
+                    }
+                };
+                let (here, scale) = (value(&rows[at])?, nearest_f64(unit.unwrap_or(1)));
+                let values = rows.iter().map(value).collect::<Result<Vec<_>>>()?;
+                let from = match low {
+                    Bound::Unbounded => 0,
+                    Bound::Offset(offset) => values.partition_point(|other| *other < here + offset * scale),
+                };
+                let to = match high {
+                    Bound::Unbounded => rows.len(),
+                    Bound::Offset(offset) => values.partition_point(|other| *other <= here + offset * scale),
+                };
+                Ok((from.min(to), to))
+            }
+        }
+    }
+}
+
+fn covariance(rows: &[Row], x: &Expression, y: &Expression, sample: bool) -> Result<ValueBuf> {
+    let mut pairs = Vec::new();
+    for row in rows {
+        let (x, y) = (x.of(row.document.view())?, y.of(row.document.view())?);
+        if let (Some(x), Some(y)) = (x.value().as_f64(), y.value().as_f64()) {
+            pairs.push((x, y));
+        }
+    }
+    let count = nearest_f64(i64::try_from(pairs.len()).unwrap_or(i64::MAX));
+    let divisor = if sample { count - 1.0 } else { count };
+    if divisor < 1.0 {
+        return Ok(Value::Null.into());
+    }
+    let mean = |pick: fn(&(f64, f64)) -> f64| pairs.iter().map(pick).sum::<f64>() / count;
+    let (mean_x, mean_y) = (mean(|pair| pair.0), mean(|pair| pair.1));
+    let sum: f64 = pairs.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    Ok(Value::Double(sum / divisor).into())
+}
+
+/// The points of a window: the sort field, in units for dates, and the input.
+fn points(rows: &[Row], input: &Expression, unit: Option<i64>) -> Result<Vec<(f64, f64)>> {
+    let mut points = Vec::with_capacity(rows.len());
+    for row in rows {
+        let x = match (row.key.first().map(ValueBuf::view), unit) {
+            (Some(Value::DateTime(millis)), Some(unit)) => nearest_f64(millis) / nearest_f64(unit),
+            (Some(value), None) if value.kind().is_number() => value.as_f64().unwrap_or_default(),
+            (_, Some(_)) => {
+                return Err(error(5_624_900, "$derivative with 'unit' expects the sortBy field to be a Date"));
+            }
+            _ => return Err(error(5_624_901, "$derivative where the sortBy is a Date requires a 'unit'")),
+        };
+        if let Some(y) = input.of(row.document.view())?.value().as_f64() {
+            points.push((x, y));
+        }
+    }
+    Ok(points)
+}
+
+fn slope(points: &[(f64, f64)]) -> ValueBuf {
+    match (points.first(), points.last()) {
+        (Some(first), Some(last)) if points.len() > 1 && last.0 != first.0 => {
+            Value::Double((last.1 - first.1) / (last.0 - first.0)).into()
+        }
+        _ => Value::Null.into(),
+    }
+}
+
+fn area(points: &[(f64, f64)]) -> ValueBuf {
+    if points.is_empty() {
+        return Value::Null.into();
+    }
+    Value::Double(points.windows(2).map(|pair| (pair[0].1 + pair[1].1) * (pair[1].0 - pair[0].0) / 2.0).sum()).into()
+}
+
+/// The values of the input, with those that are missing between two others on a line between them.
+fn linear(rows: &[Row], input: &Expression) -> Result<Vec<Option<ValueBuf>>> {
+    let mut values = Vec::with_capacity(rows.len());
+    for row in rows {
+        let value = input.of(row.document.view())?;
+        if !value.is_nullish() && value.value().as_number().is_none() {
+            return Err(Error::new(
+                ErrorCode::TYPE_MISMATCH,
+                format!("Value to be filled must be numeric or nullish, but found {}", value.type_name()),
+            ));
+        }
+        values.push(value.into_buf().unwrap_or_else(|| Value::Null.into()));
+    }
+    let at = |row: &Row| match row.key.first().map(ValueBuf::view) {
+        Some(Value::DateTime(millis)) => Some(nearest_f64(millis)),
+        Some(value) => value.as_f64(),
+        None => None,
+    };
+    let mut filled = values.clone();
+    let known: Vec<usize> = (0..values.len()).filter(|at| values[*at].kind().is_number()).collect();
+    for pair in known.windows(2) {
+        let (Some(x0), Some(x1)) = (at(&rows[pair[0]]), at(&rows[pair[1]])) else {
+            return Err(Error::new(ErrorCode::TYPE_MISMATCH, "$linearFill needs a sort field of numbers or dates"));
+        };
+        let (Some(y0), Some(y1)) = (values[pair[0]].view().as_f64(), values[pair[1]].view().as_f64()) else { continue };
+        for between in pair[0] + 1..pair[1] {
+            if let Some(x) = at(&rows[between]) {
+                filled[between] = Value::Double(y0 + (y1 - y0) * (x - x0) / (x1 - x0)).into();
+            }
+        }
+    }
+    Ok(filled.into_iter().map(Some).collect())
+}
