@@ -43,7 +43,7 @@ pub(crate) struct DataFiles {
     pending: Mutex<BTreeSet<FileId>>,
     /// Files that the manifest no longer names and that the background removes, each with the manifest in force when it
     /// was unnamed.
-    later: Mutex<Vec<(PathBuf, FileId)>>,
+    later: Mutex<Vec<(FileKind, FileId, FileId)>>,
     /// What the manifest no longer names and what could not be given back yet.
     obsolete: Mutex<Obsolete>,
     leases: Arc<Leases>,
@@ -211,7 +211,7 @@ impl DataFiles {
             return;
         }
         let in_force = self.leases.in_force();
-        self.later.lock().extend(files.into_iter().map(|(kind, id)| (self.path(kind, id), in_force)));
+        self.later.lock().extend(files.into_iter().map(|(kind, id)| (kind, id, in_force)));
     }
 
     /// Removes some of the files that were left to the background; whether there are more.
