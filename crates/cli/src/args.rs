@@ -450,15 +450,28 @@ pub(crate) struct CompactArgs {
 /// Make a copy of the database as it is now, sharing files where the file system can
 ///
 /// A copy that fails is removed again; one that was interrupted is no database, and the same command begins anew.
+///
+/// With --since the copy shares with an earlier one what did not change: runs and value files that cannot be linked
+/// from the database because it is on another file system, and B-trees that were not written since. It is complete all
+/// the same: the earlier one can be removed, and each of them opened as a database, which first copies the B-trees that
+/// it shares. A damaged file of the earlier one would be shared too: `verify` checks the copy.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  spinney checkpoint shop backup/shop-monday")]
+  spinney checkpoint shop /backup/monday
+  spinney checkpoint shop /backup/tuesday --since /backup/monday
+  spinney verify /backup/tuesday")]
 pub(crate) struct CheckpointArgs {
     #[command(flatten)]
     pub(crate) db: DbArgs,
     /// Directory of the copy: a new or an empty one
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
+    /// Directory of an earlier copy of this database, with which this one shares what did not change
+    #[arg(long, value_name = "DIR")]
+    pub(crate) since: Option<PathBuf>,
+    /// Print what --since shared as JSON
+    #[arg(long, requires = "since")]
+    pub(crate) json: bool,
 }
 
 /// A layout as users write it.

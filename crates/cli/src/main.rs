@@ -77,7 +77,7 @@ fn run(command: &Command, out: &mut Output) -> Result<()> {
         Command::Verify(args) => maintenance::verify(args, out),
         Command::Flush(args) => maintenance::flush(args),
         Command::Compact(args) => maintenance::compact(args),
-        Command::Checkpoint(args) => maintenance::checkpoint(args),
+        Command::Checkpoint(args) => maintenance::checkpoint(args, out),
         Command::Dump(args) => dump::run(args, out),
         Command::Restore(args) => dump::restore::run(args, out),
         Command::Shell(args) => shell::run(args, out),

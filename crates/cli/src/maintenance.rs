@@ -161,16 +161,25 @@ pub(crate) fn compact_in(db: &Database, args: &CompactArgs) -> Result<()> {
 }
 
 /// Copies the database.
-pub(crate) fn checkpoint(args: &CheckpointArgs) -> Result<()> {
-    with_db(&args.db, |db| checkpoint_of(db, args))
+pub(crate) fn checkpoint(args: &CheckpointArgs, out: &mut Output) -> Result<()> {
+    with_db(&args.db, |db| checkpoint_of(db, args, out))
 }
 
 /// As [`checkpoint`] of a database that is open.
-pub(crate) fn checkpoint_of(db: &Database, args: &CheckpointArgs) -> Result<()> {
+pub(crate) fn checkpoint_of(db: &Database, args: &CheckpointArgs, out: &mut Output) -> Result<()> {
     let made = Directories::missing([&args.dir].into_iter());
-    let done = db.checkpoint(&args.dir).map_err(Into::into);
+    let done = match &args.since {
+        Some(base) => db.checkpoint_since(&args.dir, base).map(Some),
+        None => db.checkpoint(&args.dir).map(|()| None),
+    };
     if done.is_err() {
         made.remove();
     }
-    done
+    let Some(report) = done? else { return Ok(()) };
+    if args.json {
+        return out.json_line(&report);
+    }
+    let (linked, copied) = (counted(report.linked_files, "file", "files"), report.copied_files);
+    let (linked_bytes, copied_bytes) = (bytes(report.linked_bytes), bytes(report.copied_bytes));
+    Ok(writeln!(out, "{linked} linked ({linked_bytes}), {copied} copied ({copied_bytes})")?)
 }

@@ -131,3 +131,33 @@ fn lost_and_found_alone_is_an_empty_directory() {
         assert_eq!(place.ok(&["get", db, "t", "k"]), "v", "{db}");
     }
 }
+
+#[test]
+fn a_checkpoint_shares_with_an_earlier_one_what_did_not_change() {
+    for layout in LAYOUTS {
+        let place = Place::loaded(layout);
+        place.ok(&["checkpoint", "db", "monday"]);
+        let said = place.ok(&["checkpoint", "db", "tuesday", "--since", "monday"]);
+        assert!(said.starts_with("1 file linked (") && said.contains(", 0 copied (0 B)"), "{layout}: {said}");
+        place.ok(&["put", "db", "packages", "new", "row"]);
+        let said = place.ok(&["checkpoint", "db", "wednesday", "--since", "tuesday", "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert!(report["linked_files"].as_u64().unwrap() + report["copied_files"].as_u64().unwrap() > 0, "{said}");
+        // Each can be written and removed without the others.
+        place.ok(&["put", "tuesday", "packages", "other", "row"]);
+        place.ok(&["compact", "tuesday"]);
+        std::fs::remove_dir_all(place.path("wednesday")).unwrap();
+        for (copy, more) in [("monday", 0), ("tuesday", 1), ("db", 1)] {
+            assert_eq!(place.ok(&["count", copy, "packages"]).trim(), (313 + more).to_string(), "{layout} {copy}");
+            place.ok(&["verify", copy]);
+        }
+        for (base, words) in [("missing", "missing"), ("db", "the database is open in"), (".", "no database here")] {
+            let message = place.fails(&["checkpoint", "db", "deep/next", "--since", base]);
+            assert!(message.contains(words), "{message}");
+            assert!(!place.path("deep").exists());
+        }
+        place.ok(&["create", "stranger", "t"]);
+        let message = place.fails(&["checkpoint", "db", "next", "--since", "stranger"]);
+        assert!(message.contains("no checkpoint of this database"), "{message}");
+    }
+}

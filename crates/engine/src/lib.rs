@@ -29,11 +29,11 @@ pub mod txn;
 pub use base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId, Value};
 pub use block::Compression;
 pub use db::{
-    Batch, BulkLoad, CacheStats, ChangeFeed, Commit, Database, DatabaseBuilder, Durability, Event, EventListener,
-    FlushStats, Histogram, Isolation, KeyCodec, KeyFor, KeyRange, LevelStats, LiveStats, LogEntry, LogFollower,
-    LogStats, Options, Problem, Range, Ranges, ReadStats, ReplayProgress, SalvageMode, SalvageProgress, SalvageReport,
-    SalvagedCopy, SalvagedTable, Savepoint, Snapshot, Stats, StorageStats, Table, TableAhead, TableLoss, Transaction,
-    TypedRange, TypedTable, ValueCodec, ValueFor, VerifyReport, prefix_range, read_log,
+    Batch, BulkLoad, CacheStats, ChangeFeed, CheckpointReport, Commit, Database, DatabaseBuilder, Durability, Event,
+    EventListener, FlushStats, Histogram, Isolation, KeyCodec, KeyFor, KeyRange, LevelStats, LiveStats, LogEntry,
+    LogFollower, LogStats, Options, Problem, Range, Ranges, ReadStats, ReplayProgress, SalvageMode, SalvageProgress,
+    SalvageReport, SalvagedCopy, SalvagedTable, Savepoint, Snapshot, Stats, StorageStats, Table, TableAhead, TableLoss,
+    Transaction, TypedRange, TypedTable, ValueCodec, ValueFor, VerifyReport, prefix_range, read_log,
 };
 pub use log::LogCompression;
 pub use table::estimate::Estimate;

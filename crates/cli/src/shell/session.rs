@@ -141,7 +141,7 @@ impl<'a> Session<'a> {
             Command::Verify(args) => maintenance::print_verified(&maintenance::verified(db)?, args, out),
             Command::Flush(args) => maintenance::flush_in(db, args),
             Command::Compact(args) => maintenance::compact_in(db, args),
-            Command::Checkpoint(args) => maintenance::checkpoint_of(db, args),
+            Command::Checkpoint(args) => maintenance::checkpoint_of(db, args, out),
             _ => bail!("this command is not for a shell"),
         }
     }

@@ -137,6 +137,10 @@ impl FileSystem for DatabaseFiles {
         self.fs()?.hard_link(from, to)
     }
 
+    fn link_count(&self, path: &Path) -> io::Result<u64> {
+        self.fs()?.link_count(path)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.keep_open(path)?;
         self.fs()?.remove(path)

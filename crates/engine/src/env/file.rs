@@ -77,6 +77,13 @@ pub trait FileSystem: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says (`CrossesDevices` between file systems).
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// How many names a file has; `Unsupported` where that is not known.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn link_count(&self, _path: &Path) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Removes a file's name. Durable after [`FileSystem::sync_dir`].
     ///
     /// # Errors

@@ -198,7 +198,11 @@ fn names_can_be_listed_renamed_linked_and_removed() {
         assert_eq!(seen, [("a", 1, false), ("b", 2, false), ("c", 0, true)]);
 
         env.fs.rename(&dir.join("a"), &dir.join("b")).unwrap();
+        assert_eq!(env.fs.link_count(&dir.join("b")).unwrap(), 1);
         env.fs.hard_link(&dir.join("b"), &dir.join("c/d/e/f")).unwrap();
+        assert_eq!(env.fs.link_count(&dir.join("b")).unwrap(), 2);
+        assert_eq!(env.fs.link_count(&dir.join("c/d/e/f")).unwrap(), 2);
+        assert_eq!(env.fs.link_count(&dir.join("x")).unwrap_err().kind(), ErrorKind::NotFound);
         assert_eq!(
             env.fs.hard_link(&dir.join("b"), &dir.join("c/d/e/f")).unwrap_err().kind(),
             ErrorKind::AlreadyExists

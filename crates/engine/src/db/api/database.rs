@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::{Error, ErrorKind, Lsn, Result};
+use crate::db::maintenance::checkpoint::CheckpointReport;
 use crate::db::maintenance::salvage::{SalvageMode, SalvageReport};
 use crate::db::maintenance::salvage_to::{SalvageProgress, SalvagedCopy};
 use crate::db::maintenance::verify::VerifyReport;
@@ -447,7 +448,34 @@ impl Database {
     /// `Invalid` when `dir` exists and is not empty; `Io`, `Full`, `Poisoned`.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         let Core { state, commits, flusher, .. } = &**self.core();
-        checkpoint::checkpoint(state, commits, flusher, dir.as_ref())
+        checkpoint::checkpoint(state, commits, flusher, dir.as_ref(), None).map(drop)
+    }
+
+    /// As [`Database::checkpoint`], and shares with an earlier checkpoint, in the directory `base`, what did not change
+    /// since: runs and value files that cannot be linked from the database because it is on another file system, and
+    /// B-trees that were not written. So checkpoints that are made one after the other on a file system for backups
+    /// each take the space of what changed. Every checkpoint is complete: others can be removed, and each can be opened
+    /// as a database, which first copies the B-trees that it shares.
+    ///
+    /// A damaged file of `base` is shared too: [`verify`](Database::verify) the checkpoint.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// db.open_or_create_table("t", TableOptions::default())?.put("key", "value")?;
+    /// db.checkpoint(dir.path().join("monday"))?;
+    /// let report = db.checkpoint_since(dir.path().join("tuesday"), dir.path().join("monday"))?;
+    /// assert_eq!((report.linked_files, report.copied_files), (1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::checkpoint`]; `NotFound` when there is no checkpoint in `base`, `Invalid` when it is one of
+    /// another database, `Locked` when it is open as a database.
+    pub fn checkpoint_since(&self, dir: impl AsRef<Path>, base: impl AsRef<Path>) -> Result<CheckpointReport> {
+        let Core { state, commits, flusher, .. } = &**self.core();
+        checkpoint::checkpoint(state, commits, flusher, dir.as_ref(), Some(base.as_ref()))
     }
 
     /// Reads every block of every tree, the redo log and the manifest, and checks checksums, order, bounds, counts,

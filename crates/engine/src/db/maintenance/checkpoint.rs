@@ -3,7 +3,8 @@
 //! Under the flush gate, all memtables are sealed at one moment in the order of commits, and what was sealed by then is
 //! flushed; until the gate opens nothing newer reaches the trees. The trees of that moment are the copy. Runs and value
 //! files are linked; of a B-tree's file the extents are copied that its root reaches, which stay as they are while it
-//! is held.
+//! is held. What cannot be linked because it lies on another file system, and B-trees, can be linked from an earlier
+//! checkpoint that has the same (`checkpoint_base.rs`).
 //!
 //! # Recovery
 //! A file `CHECKPOINT` is the first that is made and the last that is removed. A checkpoint that fails removes what it
@@ -15,22 +16,21 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::num::{u64_of, usize_of};
-use crate::base::{Error, ErrorKind, FileId, Lsn, Result};
+use crate::base::{Error, ErrorKind, FileId, Lsn, Result, TableId};
 use crate::db::commit::pipeline::CommitPipeline;
 use crate::db::jobs::flusher::Flusher;
 use crate::db::state::State;
 use crate::db::state::directory::{is_lost_and_found, sync_above};
 use crate::db::state::table::TableState;
-use crate::env::{Access, DirEntry, File, FileLock, OpenOptions};
-use crate::store::Extent;
+use crate::env::{Access, DirEntry, File, FileLock};
 use crate::table::catalog::Catalog;
 use crate::table::files::{self, FileKind};
 use crate::table::manifest::Manifest;
-use crate::table::record::TableRecord;
+use crate::table::record::{RunRecord, TableRecord};
 use crate::tree::btree::TreeRoot;
 
-const COPY_BYTES: usize = 1 << 20;
+use super::checkpoint_base::CheckpointBase;
+use super::file_copy::{cannot_link, copy, open_file};
 
 /// The database as of one moment.
 pub(crate) struct Cut {
@@ -40,6 +40,7 @@ pub(crate) struct Cut {
 
 /// A B-tree's file. It is open, so that it can be read when its table is dropped.
 struct TreeSource {
+    table: TableId,
     id: FileId,
     file: Arc<dyn File>,
     /// The root that is copied. The file is shorter than it says when its free end has been cut off since.
@@ -51,10 +52,44 @@ fn is_of_checkpoint(entry: &DirEntry) -> bool {
     [files::CHECKPOINT, files::CURRENT_NEW].contains(&entry.name.as_str()) || files::parse(&entry.name).is_some()
 }
 
-/// Copies the database to the new directory `dir`.
-pub(crate) fn checkpoint(state: &State, commits: &CommitPipeline, flusher: &Flusher, dir: &Path) -> Result<()> {
+/// What a checkpoint is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct CheckpointReport {
+    /// Data files that are shared: with the database, or with an earlier checkpoint.
+    pub linked_files: u64,
+    /// Their bytes.
+    pub linked_bytes: u64,
+    /// Data files that were copied.
+    pub copied_files: u64,
+    /// Their bytes.
+    pub copied_bytes: u64,
+}
+
+impl CheckpointReport {
+    fn linked(&mut self, bytes: u64) {
+        self.linked_files += 1;
+        self.linked_bytes += bytes;
+    }
+
+    fn copied(&mut self, bytes: u64) {
+        self.copied_files += 1;
+        self.copied_bytes += bytes;
+    }
+}
+
+/// Copies the database to the new directory `dir`, and shares files with the earlier checkpoint in `base`.
+pub(crate) fn checkpoint(
+    state: &State,
+    commits: &CommitPipeline,
+    flusher: &Flusher,
+    dir: &Path,
+    base: Option<&Path>,
+) -> Result<CheckpointReport> {
     state.health.check_writable()?;
-    Checkpoint { state, commits, flusher }.make(dir)
+    let base = base.map(|base| CheckpointBase::open(&state.env, base, state.files.database_id())).transpose()?;
+    Checkpoint { state, commits, flusher, base, report: CheckpointReport::default() }.make(dir)
 }
 
 /// A checkpoint in the making.
@@ -62,10 +97,12 @@ pub(crate) struct Checkpoint<'a> {
     pub(crate) state: &'a State,
     pub(crate) commits: &'a CommitPipeline,
     pub(crate) flusher: &'a Flusher,
+    pub(crate) base: Option<CheckpointBase>,
+    pub(crate) report: CheckpointReport,
 }
 
 impl Checkpoint<'_> {
-    fn make(&self, dir: &Path) -> Result<()> {
+    fn make(mut self, dir: &Path) -> Result<CheckpointReport> {
         let dir = &self.state.env.fs.absolute(dir).map_err(|error| Error::io("find", dir, error))?;
         let claim = self.claim(dir)?;
         let cut = self.cut(dir);
@@ -78,7 +115,7 @@ impl Checkpoint<'_> {
         }
         drop(self.state.env.fs.remove(&dir.join(files::CHECKPOINT)));
         drop(claim);
-        made
+        made.map(|()| self.report)
     }
 
     /// Makes the directory, and keeps other checkpoints out of it. What one left behind that was killed is removed.
@@ -134,7 +171,7 @@ impl Checkpoint<'_> {
 
     /// Brings everything to the trees as of one moment, links their runs and value files and opens the files of
     /// B-trees.
-    pub(crate) fn cut(&self, dir: &Path) -> Result<Cut> {
+    pub(crate) fn cut(&mut self, dir: &Path) -> Result<Cut> {
         let gate = self.flusher.lock_gate();
         let (at, tables) = self.commits.seal_all();
         // Not what was sealed since: it would be in the copy of one table and its like in no other.
@@ -150,16 +187,21 @@ impl Checkpoint<'_> {
         let root = |table: &Arc<TableState>| Some((table.id, table.version.load().trees.btree.clone()?));
         let roots: BTreeMap<_, _> = open.iter().filter_map(root).collect();
         let catalog = manifest.catalog().clone();
-        let runs = catalog.tables.values().flat_map(TableRecord::runs).map(|run| (FileKind::Run, run.id));
-        let values = catalog.tables.values().flat_map(TableRecord::values).map(|id| (FileKind::Values, id));
-        for (kind, id) in runs.chain(values) {
-            let (from, to) = (kind.path(&self.state.dir, id), kind.path(dir, id));
-            match self.state.env.fs.hard_link(&from, &to) {
-                Ok(()) => {}
-                Err(error) if [io::ErrorKind::CrossesDevices, io::ErrorKind::Unsupported].contains(&error.kind()) => {
-                    self.copy(&*self.open_file(&from, Access::Read)?, &from, &to, 0, &[])?;
+        for run in catalog.tables.values().flat_map(TableRecord::runs) {
+            let linked = self.link(FileKind::Run, run.id, dir, run.meta.bytes)?;
+            if !linked && !self.link_run_of_base(run, dir)? {
+                self.copy_whole(FileKind::Run, run.id, dir)?;
+            }
+        }
+        for table in catalog.tables.values() {
+            for id in table.values() {
+                let source = FileKind::Values.path(&self.state.dir, id);
+                let bytes = open_file(&self.state.env, &source, Access::Read)?.len();
+                let bytes = bytes.map_err(|error| Error::io("read", &source, error))?;
+                let linked = self.link(FileKind::Values, id, dir, bytes)?;
+                if !linked && !self.link_values_of_base(table, id, dir, bytes)? {
+                    self.copy_whole(FileKind::Values, id, dir)?;
                 }
-                Err(error) => return Err(Error::io("link", &to, error)),
             }
         }
         let mut trees = Vec::new();
@@ -171,18 +213,67 @@ impl Checkpoint<'_> {
             if meta.is_unwritten() {
                 continue;
             }
-            let file = self.open_file(&FileKind::Tree.path(&self.state.dir, *id), Access::Read)?;
-            trees.push(TreeSource { id: *id, file, root });
+            let file = open_file(&self.state.env, &FileKind::Tree.path(&self.state.dir, *id), Access::Read)?;
+            trees.push(TreeSource { table: *table, id: *id, file, root });
         }
         Ok(Cut { catalog, trees })
     }
 
-    /// Copies the B-trees of the cut, then makes the copy a database.
-    pub(crate) fn complete(&self, dir: &Path, cut: Cut) -> Result<()> {
+    /// Links a file of the database; false where that cannot be.
+    fn link(&mut self, kind: FileKind, id: FileId, dir: &Path, bytes: u64) -> Result<bool> {
+        let (from, to) = (kind.path(&self.state.dir, id), kind.path(dir, id));
+        match self.state.env.fs.hard_link(&from, &to) {
+            Ok(()) => {
+                self.report.linked(bytes);
+                Ok(true)
+            }
+            Err(error) if cannot_link(&error) => Ok(false),
+            Err(error) => Err(Error::io("link", &to, error)),
+        }
+    }
+
+    /// Links an equal run of the earlier checkpoint; false where there is none.
+    fn link_run_of_base(&mut self, run: &RunRecord, dir: &Path) -> Result<bool> {
+        let Some(base) = &mut self.base else { return Ok(false) };
+        let (original, to) = (FileKind::Run.path(&self.state.dir, run.id), FileKind::Run.path(dir, run.id));
+        let linked = base.link_run(run.id, &run.meta, &original, &to)?;
+        if linked {
+            self.report.linked(run.meta.bytes);
+        }
+        Ok(linked)
+    }
+
+    /// Links an equal value file of the earlier checkpoint; false where there is none.
+    fn link_values_of_base(&mut self, table: &TableRecord, id: FileId, dir: &Path, bytes: u64) -> Result<bool> {
+        let Some(base) = &self.base else { return Ok(false) };
+        let refers = |run: &&RunRecord| run.meta.references.iter().any(|reference| reference.file == id);
+        let runs = table.runs().filter(refers).map(|run| run.id);
+        let linked = base.link_values(id, runs, bytes, &FileKind::Values.path(dir, id))?;
+        if linked {
+            self.report.linked(bytes);
+        }
+        Ok(linked)
+    }
+
+    fn copy_whole(&mut self, kind: FileKind, id: FileId, dir: &Path) -> Result<()> {
+        let (from, to) = (kind.path(&self.state.dir, id), kind.path(dir, id));
+        let source = open_file(&self.state.env, &from, Access::Read)?;
+        self.report.copied(copy(&self.state.env, &*source, (&from, &to), 0, &[])?);
+        Ok(())
+    }
+
+    /// Copies the B-trees of the cut, but for those that the earlier checkpoint has, then makes the copy a database.
+    pub(crate) fn complete(&mut self, dir: &Path, cut: Cut) -> Result<()> {
         let Cut { mut catalog, trees } = cut;
-        for TreeSource { id, file, root } in trees {
+        for TreeSource { table, id, file, root } in trees {
             let (from, to) = (FileKind::Tree.path(&self.state.dir, id), FileKind::Tree.path(dir, id));
-            self.copy(&*file, &from, &to, root.meta().file_bytes, &root.free()?)?;
+            let meta = root.meta();
+            if self.base.as_ref().map_or(Ok(false), |base| base.link_tree(table, id, meta, &to))? {
+                self.report.linked(meta.file_bytes);
+                continue;
+            }
+            let bytes = copy(&self.state.env, &*file, (&from, &to), meta.file_bytes, &root.free()?)?;
+            self.report.copied(bytes);
         }
         // The copy has no log: everything is in its trees.
         catalog.log_from = Lsn(0);
@@ -192,37 +283,5 @@ impl Checkpoint<'_> {
         let id = self.state.files.new_id();
         catalog.next_file = catalog.next_file.max(FileId(id.0 + 1));
         Manifest::create(&self.state.env, dir, id, &catalog).map(drop)
-    }
-
-    fn open_file(&self, path: &Path, access: Access) -> Result<Arc<dyn File>> {
-        self.state
-            .env
-            .fs
-            .open(path, OpenOptions { access, direct: false })
-            .map_err(|error| Error::io("open", path, error))
-    }
-
-    /// Copies a file but for what is free in it, durably; the copy has at least `bytes_min` bytes.
-    fn copy(&self, source: &dyn File, from: &Path, to: &Path, bytes_min: u64, free: &[Extent]) -> Result<()> {
-        let target = self.open_file(to, Access::CreateNew)?;
-        let bytes = source.len().map_err(|error| Error::io("read", from, error))?;
-        let mut buffer = vec![0; usize_of(bytes.min(u64_of(COPY_BYTES)))];
-        let mut at = 0;
-        let ends = free.iter().map(|extent| extent.offset().min(bytes)).chain([bytes]);
-        let nexts = free.iter().map(|extent| extent.end_offset()).chain([bytes]);
-        for (end, next) in ends.zip(nexts) {
-            while at < end {
-                let wanted = usize_of((end - at).min(u64_of(COPY_BYTES)));
-                let read = source.read_at(&mut buffer[..wanted], at).map_err(|error| Error::io("read", from, error))?;
-                if read == 0 {
-                    break;
-                }
-                target.write_at(&buffer[..read], at).map_err(|error| Error::io("write", to, error))?;
-                at += u64_of(read);
-            }
-            at = next;
-        }
-        let sized = target.set_len(bytes.max(bytes_min));
-        sized.and_then(|()| target.sync()).map_err(|error| Error::io("write", to, error))
     }
 }

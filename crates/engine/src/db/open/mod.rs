@@ -3,6 +3,7 @@
 mod close;
 pub(crate) mod core;
 pub(crate) mod opening;
+mod own_trees;
 pub(crate) mod read_only;
 pub(crate) mod reader;
 mod recovery;

@@ -5,9 +5,10 @@
 //! 2. The manifest's files, every file of a tree, and the directory are synced before anything is read, so that no
 //!    decision rests on bytes that a power failure could still take back. The log's segments are synced by the replay,
 //!    each before it is read.
-//! 3. The manifest in force is read, the log's directory is found (`state/log_dir.rs`), the trees that it names are
-//!    opened, and a new manifest that says the same is put in force. On a full disk what the old one does not name goes
-//!    first, and with it the log's spare segments, which no manifest names.
+//! 3. The manifest in force is read, the log's directory is found (`state/log_dir.rs`), B-trees that are shared with a
+//!    checkpoint are copied (`own_trees.rs`), the trees that the manifest names are opened, and a new manifest that
+//!    says the same is put in force. On a full disk what the old one does not name goes first, and with it the log's
+//!    spare segments, which no manifest names.
 //! 4. The log is replayed into memtables (`recovery.rs`), which are flushed on the way when memory asks for it.
 //! 5. What is recovered becomes a database: the log goes on in a new segment, and what the manifest does not name is
 //!    removed only now.
@@ -46,6 +47,7 @@ use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
 
 use super::core::Core;
+use super::own_trees::own_trees;
 use super::recovery::{OnReplay, Recovery, Replay};
 use super::tree_opener::TreeOpener;
 
@@ -130,6 +132,7 @@ impl Found {
         let (mut catalog, log_dir) = load_catalog(&env, &dir, &options, manifest)?;
         let manifest_id = unused_file(&catalog, &entries);
         catalog.next_file = FileId(manifest_id.0 + 1);
+        own_trees(&env, &dir, &catalog, catalog.next_file)?;
         let cache = Arc::new(Cache::new(WriteBudget::new(options.memory_bytes).cache_bytes()));
         let ids = (catalog.database_id, catalog.next_file);
         let leases = Arc::new(Leases::new(env.clone(), dir.clone(), &entries));

@@ -11,7 +11,7 @@ use crate::db::commit::write_set::WriteSet;
 use crate::db::jobs::job::JobContext;
 use crate::db::jobs::output::run_writer::RunWriter;
 use crate::db::jobs::run_merge::relieve_l0;
-use crate::db::maintenance::checkpoint::Checkpoint;
+use crate::db::maintenance::checkpoint::{Checkpoint, CheckpointReport};
 use crate::db::open::core::Core;
 use crate::db::{Batch, Database, Durability, Options, Table};
 use crate::env::sim::{CrashProfile, Fault, SimEnv};
@@ -28,7 +28,7 @@ fn open(sim: &SimEnv, path: &str) -> Database {
 
 fn checkpoint(db: &Database) -> Checkpoint<'_> {
     let Core { state, commits, flusher, .. } = &**db.core();
-    Checkpoint { state, commits, flusher }
+    Checkpoint { state, commits, flusher, base: None, report: CheckpointReport::default() }
 }
 
 fn create(db: &Database, name: &str, layout: Layout) -> Table {

@@ -85,6 +85,10 @@ impl FileSystem for OsFileSystem {
         Ok(link(from, to)?)
     }
 
+    fn link_count(&self, path: &Path) -> io::Result<u64> {
+        names::link_count(path)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         Ok(unlink(path)?)
     }

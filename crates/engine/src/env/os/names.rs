@@ -19,6 +19,20 @@ pub(super) fn create_dir_all(path: &Path, sync_dir: &dyn Fn(&Path) -> io::Result
     }
 }
 
+/// How many names a file has, where the system tells.
+pub(super) fn link_count(path: &Path) -> io::Result<u64> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        fs::metadata(path).map(|metadata| metadata.nlink())
+    }
+    #[cfg(not(unix))]
+    {
+        fs::metadata(path)?;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// What is in a directory, by name. Names that are not UTF-8 are left out: no file of the engine has one.
 pub(super) fn list(dir: &Path) -> io::Result<Vec<DirEntry>> {
     let mut entries = Vec::new();

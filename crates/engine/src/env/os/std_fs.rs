@@ -47,6 +47,10 @@ impl FileSystem for StdFileSystem {
         fs::hard_link(from, to)
     }
 
+    fn link_count(&self, path: &Path) -> io::Result<u64> {
+        names::link_count(path)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }

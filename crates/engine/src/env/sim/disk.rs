@@ -121,6 +121,15 @@ impl Disk {
         self.change_dir(dir, DirChange::Unlink { name, node })
     }
 
+    pub(super) fn link_count(&self, path: &Path) -> io::Result<u64> {
+        let node = self.resolve(path)?;
+        let names = self.nodes.values().map(|other| match other {
+            Node::Dir(dir) => dir.current.values().filter(|named| **named == node).count(),
+            Node::File(_) => 0,
+        });
+        Ok(names.map(u64_of).sum())
+    }
+
     pub(super) fn hard_link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let node = self.resolve(from)?;
         if self.file(node).is_err() {

@@ -70,6 +70,10 @@ impl FileSystem for SimFileSystem {
         self.change((Call::Link, to), |disk| disk.hard_link(from, to))
     }
 
+    fn link_count(&self, path: &Path) -> io::Result<u64> {
+        self.machine.state.lock().disk.link_count(path)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.change((Call::Remove, path), |disk| disk.remove(path))
     }

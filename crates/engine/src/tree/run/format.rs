@@ -47,7 +47,7 @@ use crate::store::BlockFile;
 use crate::tree::prefix::Prefix;
 
 /// Length of the footer in bytes.
-pub(super) const FOOTER_BYTES: usize = 128;
+pub const FOOTER_BYTES: usize = 128;
 const CHECKSUM_AT: usize = 120;
 const ZEROS: usize = 12;
 const _: () =

@@ -30,6 +30,7 @@ pub mod view;
 pub use assigned_seqnum::merge_source;
 pub use builder::{RunBuilder, RunOptions};
 pub use cursor::RunCursor;
+pub use format::FOOTER_BYTES;
 pub use level::{LevelCursor, are_apart, run_of};
 pub use lookup::IndexPos;
 pub use meta::{Reference, RunMeta};
