@@ -349,13 +349,13 @@ fn element_match_of<'a>(value: &Value<'a>) -> Option<Value<'a>> {
     (first.name == "$elemMatch").then_some(first.value)
 }
 
-/// The conditions of operators on a value itself, as `$pull` has them.
+/// The conditions of operators on the values of one path.
 ///
 /// # Errors
 /// As [`document`].
-pub fn value_condition(operators: Document<'_>, context: &Context) -> Result<Node> {
+pub fn value_condition(path: &str, operators: Document<'_>, context: &Context) -> Result<Node> {
     let mut nodes = Vec::new();
-    operators_of(&Path::itself(), operators, context, &mut nodes)?;
+    operators_of(&Path::new(path), operators, context, &mut nodes)?;
     Ok(all_of(nodes))
 }
 

@@ -93,8 +93,14 @@ impl Act {
             (Self::Bits(operations), value) => bits(operations, value, path, document)?,
             (Self::Pull(_) | Self::Pop { .. } | Self::Rename(_), _) => Outcome::Keep,
         };
-        // The identical value is no change; another type is.
+        // The identical value is no change; another type is. Arithmetic does not tell -0 from 0.
+        let arithmetic = matches!(self, Self::Increment(_) | Self::Multiply(_));
         Ok(match (outcome, value) {
+            (Outcome::New(new), Some(old))
+                if arithmetic && new.kind() == old.kind() && compare(&new.view(), &old).is_eq() =>
+            {
+                Outcome::Keep
+            }
             (Outcome::New(new), Some(old))
                 if new.kind() == old.kind() && new.payload() == ValueBuf::from(old).payload() =>
             {

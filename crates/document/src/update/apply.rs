@@ -60,10 +60,10 @@ impl Apply<'_> {
                     Kind::Document => self.field(tree, &name, rest, act, at),
                     Kind::Array => match part.index() {
                         Some(index) => self.element(tree, index, rest, act, at),
-                        None if act.creates() => Err(not_viable(&name, tree, at)),
+                        None if act.creates() || matches!(act, Act::Pop { .. }) => Err(not_viable(&name, tree, at)),
                         None => Ok(()),
                     },
-                    _ if act.creates() => Err(not_viable(&name, tree, at)),
+                    _ if act.creates() || matches!(act, Act::Pop { .. }) => Err(not_viable(&name, tree, at)),
                     _ => Ok(()),
                 }
             }

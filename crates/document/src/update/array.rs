@@ -2,9 +2,12 @@
 
 use super::outcome::Outcome;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, Value, ValueBuf, compare, equal};
+use crate::bson::{Document, DocumentBuilder, Value, ValueBuf, compare, equal};
 use crate::path::Sort;
 use crate::query::Node;
+
+/// The name under which a value is put in a document to match it, so that arrays within are looked into.
+pub(super) const WRAPPED: &str = "v";
 
 /// `$push` and its modifiers.
 #[derive(Clone, Debug)]
@@ -140,7 +143,11 @@ impl Pull {
     fn takes(&self, value: &Value<'_>) -> Result<bool> {
         match (self, value) {
             (Self::Values(values), value) => Ok(values.iter().any(|other| equal(&other.view(), value))),
-            (Self::Matching(node), value) => node.matches_value(Some(*value)),
+            (Self::Matching(node), value) => {
+                let mut builder = DocumentBuilder::new();
+                builder.append(WRAPPED, *value);
+                node.matches(builder.finish().view(), None)
+            }
             (Self::Documents(node), Value::Document(document)) => node.matches(*document, None),
             (Self::Documents(_), _) => Ok(false),
         }

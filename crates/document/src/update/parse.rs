@@ -258,18 +258,24 @@ fn added(value: Value<'_>) -> Result<Vec<ValueBuf>> {
 
 fn pull(value: Value<'_>, context: &Context) -> Result<Pull> {
     Ok(match value {
-        Value::Document(document) if is_operators(document) => {
-            Pull::Matching(Box::new(value_condition(document, context)?))
+        Value::Document(document) if is_operators(document) && !is_logical(document) => {
+            Pull::Matching(Box::new(value_condition(super::array::WRAPPED, document, context)?))
         }
         Value::Document(document) => Pull::Documents(Box::new(filter_of(document, context, Place::Element)?)),
         Value::Regex(regex) => {
             let (source, options) = regex.parts();
             let pattern = crate::pattern::Pattern::new(&source.to_str_lossy(), &options.to_str_lossy())?;
-            let leaf = Node::Leaf { path: crate::path::Path::itself(), test: Predicate::Regex(pattern) };
+            let leaf =
+                Node::Leaf { path: crate::path::Path::new(super::array::WRAPPED), test: Predicate::Regex(pattern) };
             Pull::Matching(Box::new(leaf))
         }
         value => Pull::Values(vec![value.into()]),
     })
+}
+
+/// Whether a document of conditions begins with an operator over conditions on fields.
+fn is_logical(document: Document<'_>) -> bool {
+    document.first().is_some_and(|first| ["$and", "$or", "$nor"].iter().any(|name| first.name == *name))
 }
 
 fn bits(value: Value<'_>) -> Result<Vec<(Bits, ValueBuf)>> {
