@@ -129,6 +129,9 @@ function!(set_field(call, env) {
         return Err(error(4_161_105, format!("$setField requires 'input' to evaluate to type Object, but got {}", input.type_name())));
     };
     let Value::String(name) = name.value() else { return Ok(Val::NULL) };
+    if name.as_bytes().contains(&0) {
+        return Err(error(9_534_700, format!("{} requires a 'field' without a null byte", call.name)));
+    }
     let mut builder = DocumentBuilder::new();
     let mut there = false;
     for element in document {

@@ -1,6 +1,6 @@
 //! The parts of a date that calendars and clocks show, weeks included.
 
-use crate::bson::date::{Civil, DAY_MS, days_from_civil};
+use crate::bson::date::{Civil, DAY_MS, civil_from_days, days_from_civil};
 
 /// The days since 1970 of a local time.
 pub(super) const fn day_of(local: i64) -> i64 {
@@ -31,7 +31,7 @@ pub(super) const fn week(local: i64) -> i64 {
 pub(super) const fn iso_week(local: i64) -> (i64, i64) {
     // The week has the year of its Thursday.
     let thursday = day_of(local) - iso_weekday(local) + 4;
-    let year = Civil::from_millis(thursday * DAY_MS).year;
+    let year = civil_from_days(thursday).0;
     (year, (thursday - days_from_civil(year, 1, 1)) / 7 + 1)
 }
 
