@@ -23,6 +23,9 @@ use super::expiry::Expirer;
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// With less free space than this on the disk there is no `STATS`: what is left is kept for the log and for flushes.
+const FREE_BYTES_MIN: u64 = 4 << 20;
+
 /// Makes the text of `STATS`; `None` when the database is gone.
 pub(crate) type Report = dyn Fn() -> Option<String> + Send + Sync;
 
@@ -112,6 +115,10 @@ impl Housekeeper {
         if stats.as_ref().is_some_and(|stats| stats.text == text) {
             return;
         }
+        if !self.state.env.fs.free_bytes(&self.state.dir).is_ok_and(|bytes| bytes >= FREE_BYTES_MIN) {
+            self.forget(&mut stats);
+            return;
+        }
         let told = match stats.take() {
             Some(stats) => stats.write(text),
             None => self.create().and_then(|stats| stats.write(text)),
@@ -137,7 +144,11 @@ impl Housekeeper {
 
     /// Removes `STATS`. The worker has ended.
     pub(crate) fn end(&self) {
-        if self.stats.lock().take().is_some() {
+        self.forget(&mut self.stats.lock());
+    }
+
+    fn forget(&self, stats: &mut Option<StatsFile>) {
+        if stats.take().is_some() {
             drop(self.state.env.fs.remove(&self.path()));
         }
     }
