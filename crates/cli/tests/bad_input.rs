@@ -155,8 +155,9 @@ fn a_database_that_another_process_has_open_is_refused() {
     std::io::Write::write_all(&mut stdin, b"{\"id\": 1}\n").unwrap();
     let mut ack = [0; 14];
     std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut ack).unwrap();
-    let message = place.fails(&["count", "db", "t"]);
-    assert!(message.contains("db"), "{message}");
+    let message = place.fails(&["put", "db", "t", "k", "v"]);
+    assert!(message.contains(&format!("process {}", holder.id())), "{message}");
+    assert_eq!(place.count("t"), 1, "a command that looks need not wait");
     drop(stdin);
     assert!(holder.wait().unwrap().success());
     assert_eq!(place.count("t"), 1);

@@ -372,11 +372,13 @@ impl Case {
         let name = self.call.1.file_name().unwrap_or_default().to_string_lossy();
         let is_manifest = name.ends_with(".manifest") && current.contains(&*name);
         let is_second = self.call.1.extension().is_some_and(|extension| extension == "manifest-copy");
+        // Nothing refers to it before it is whole and has its name.
+        let is_spare = name.ends_with(".spare.new");
         let right = match self.call.0 {
             _ if is_second => self.lasts || played.met != Met::Poison,
             List | Lock | Read | Remove if !self.lasts && !self.reads_back => played.met != Met::Poison,
             // Without space too: what was to be synced may be gone.
-            Sync if (is_log || is_manifest) && !is_apart && !is_of_open => {
+            Sync if (is_log || is_manifest) && !is_spare && !is_apart && !is_of_open => {
                 matches!(played.met, Met::Poison | Met::Open)
             }
             SyncDir | Sync | Write | WriteDurable if self.fault != Fault::NoSpace && !is_apart => {
