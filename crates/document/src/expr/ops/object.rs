@@ -227,7 +227,8 @@ function!(binary_size(call, env) {
     }
 });
 
-/// `$meta`: no query here has metadata.
+/// `$meta`: no query here has metadata. Without an index there is no `indexKey`; what a query could have and does not
+/// is refused.
 pub(in crate::expr) fn parse_meta(_: &mut Parser<'_>, _: &'static str, value: Value<'_>) -> Result<Expression> {
     let Value::String(name) = value else { return Err(error(17307, "$meta only supports string arguments")) };
     let known = [
@@ -249,8 +250,12 @@ pub(in crate::expr) fn parse_meta(_: &mut Parser<'_>, _: &'static str, value: Va
     if !known.iter().any(|other| name == *other) {
         return Err(error(17308, format!("Unsupported argument to $meta: {name}")));
     }
-    if name == "indexKey" || name == "recordId" || name == "sortKey" {
-        return Ok(Expression::Missing);
+    match name {
+        "indexKey" => return Ok(Expression::Missing),
+        "recordId" | "sortKey" => {
+            return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("$meta: {name} is not supported")));
+        }
+        _ => {}
     }
     Err(Error::new(ErrorCode::new(40218), format!("query requires {name} metadata, but it is not available")))
 }
