@@ -250,12 +250,11 @@ pub(in crate::expr) fn parse_meta(_: &mut Parser<'_>, _: &'static str, value: Va
     if !known.iter().any(|other| name == *other) {
         return Err(error(17308, format!("Unsupported argument to $meta: {name}")));
     }
-    match name {
-        "indexKey" => return Ok(Expression::Missing),
-        "recordId" | "sortKey" => {
-            return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("$meta: {name} is not supported")));
-        }
-        _ => {}
+    if name == "indexKey" {
+        return Ok(Expression::Missing);
+    }
+    if name == "recordId" || name == "sortKey" {
+        return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("$meta: {name} is not supported")));
     }
     Err(Error::new(ErrorCode::new(40218), format!("query requires {name} metadata, but it is not available")))
 }
