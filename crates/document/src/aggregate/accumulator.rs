@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use crate::base::Result;
 use crate::base::num::nearest_f64;
 use crate::bson::{Document, Value, ValueBuf, compare, equal, hash};
-use crate::expr::{Deviation, Expression, Sum, Val};
+use crate::expr::{Deviation, Expression, Sum, Val, count_of};
 use crate::path::{Sort, SortKey};
 
 use super::stage::error;
@@ -282,23 +282,6 @@ fn percentile(numbers: &[f64], share: f64) -> Option<f64> {
     let rank = (count * share).ceil() - 1.0;
     let at = crate::base::num::trunc_to_i64(rank.max(0.0)).and_then(|rank| usize::try_from(rank).ok())?;
     numbers.get(at.min(last)).copied()
-}
-
-/// The `n` of an accumulator.
-pub(super) fn count_of(n: &Val<'_>) -> Result<usize> {
-    let value = n.value();
-    let wrong = || error(5_787_902, format!("Value for 'n' must be of integral type, but found {}", value.to_json()));
-    if value.as_number().is_none() {
-        return Err(wrong());
-    }
-    let whole = value.as_exact_i64();
-    let whole = whole.ok_or_else(|| {
-        error(5_787_903, format!("Value for 'n' must be of integral type, but found {}", value.to_json()))
-    })?;
-    usize::try_from(whole)
-        .ok()
-        .filter(|n| *n > 0)
-        .ok_or_else(|| error(5_787_908, format!("'n' must be greater than 0, found {whole}")))
 }
 
 fn add_to_set(values: &mut Vec<ValueBuf>, set: &mut SetOf, value: ValueBuf) -> usize {

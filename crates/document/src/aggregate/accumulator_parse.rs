@@ -4,7 +4,7 @@ use super::accumulator::{Accumulator, Kind};
 use super::stage::error;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, Element, Value};
-use crate::expr::{Context, Expression};
+use crate::expr::{Context, Expression, count_of};
 use crate::path::Sort;
 
 /// Reads the accumulator of a field: `{$sum: ..}`.
@@ -105,7 +105,7 @@ fn counted(name: &str, operand: Value<'_>, context: &Context) -> Result<Accumula
 fn count(n: Value<'_>, context: &Context) -> Result<Expression> {
     let n = crate::expr::parse(n, context)?;
     if n.is_constant() {
-        super::accumulator::count_of(&n.of(Document::empty())?)?;
+        count_of(&n.of(Document::empty())?)?;
     }
     Ok(n)
 }

@@ -4,7 +4,7 @@ use super::accumulator::{Accumulator, Kind};
 use super::accumulator_parse;
 use super::group::Group;
 use super::sort::SortStage;
-use super::stage::{Parser, Rows, Run, Stage, error};
+use super::stage::{Parser, Rows, Run, Stage, deferred, error};
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf, compare};
 use crate::expr::{Context, Expression};
@@ -268,10 +268,7 @@ impl Stage for Auto {
     }
 
     fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
-        Ok(Box::new(std::iter::once_with(move || self.bucketed(input, run)).flat_map(|rows| match rows {
-            Ok(rows) => Box::new(rows.into_iter().map(Ok)) as Rows<'_>,
-            Err(wrong) => Box::new(std::iter::once(Err(wrong))),
-        })))
+        Ok(deferred(move || Ok(self.bucketed(input, run)?.into_iter().map(Ok))))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `$densify`: documents for the values of a field that are missing.
 
-use super::stage::{Parser, Rows, Run, Stage, error};
+use super::stage::{Parser, Rows, Run, Stage, deferred, error};
 use super::unwind::{get, set};
 use crate::base::num::{nearest_f64, trunc_to_i64};
 use crate::base::{Error, ErrorCode, Result};
@@ -45,10 +45,7 @@ impl Stage for Densify {
     }
 
     fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
-        Ok(Box::new(std::iter::once_with(move || self.densified(input, run)).flat_map(|rows| match rows {
-            Ok(rows) => Box::new(rows.into_iter().map(Ok)) as Rows<'_>,
-            Err(wrong) => Box::new(std::iter::once(Err(wrong))),
-        })))
+        Ok(deferred(move || Ok(self.densified(input, run)?.into_iter().map(Ok))))
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use super::accumulator::{Accumulator, Key, Kind, State};
 use super::accumulator_parse;
 use super::sort::SortStage;
-use super::stage::{Parser, Rows, Run, Stage, error};
+use super::stage::{Parser, Rows, Run, Stage, deferred, error};
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::expr::Expression;
@@ -77,10 +77,7 @@ impl Stage for Group {
     }
 
     fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
-        Ok(Box::new(std::iter::once_with(move || self.gathered(input, run)).flat_map(move |groups| match groups {
-            Ok(groups) => Box::new(groups.into_iter().map(move |group| Ok(self.finish(group)))) as Rows<'_>,
-            Err(wrong) => Box::new(std::iter::once(Err(wrong))),
-        })))
+        Ok(deferred(move || Ok(self.gathered(input, run)?.into_iter().map(move |group| Ok(self.finish(group))))))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Stages that look at one document at a time, and those that count them.
 
-use super::stage::{Parser, Pipeline, Rows, Run, Stage, error};
+use super::stage::{Parser, Pipeline, Rows, Run, Stage, deferred, error};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::expr::{Env, Expression, Val};
@@ -362,10 +362,7 @@ impl Stage for Sample {
 
     fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
         // A reservoir of the documents with the lowest random numbers, in their order.
-        Ok(Box::new(std::iter::once_with(move || self.drawn(input, run)).flat_map(|rows| match rows {
-            Ok(rows) => Box::new(rows.into_iter().map(Ok)) as Rows<'_>,
-            Err(wrong) => Box::new(std::iter::once(Err(wrong))),
-        })))
+        Ok(deferred(move || Ok(self.drawn(input, run)?.into_iter().map(Ok))))
     }
 }
 

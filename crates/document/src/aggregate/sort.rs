@@ -1,6 +1,6 @@
 //! `$sort`: all documents in order, within the limit of memory.
 
-use super::stage::{Parser, Rows, Run, Stage, error};
+use super::stage::{Parser, Rows, Run, Stage, deferred, error};
 use crate::base::Result;
 use crate::bson::{DocumentBuf, Value};
 use crate::path::{Sort, SortKey};
@@ -36,13 +36,12 @@ impl Stage for SortStage {
     }
 
     fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
-        Ok(Box::new(std::iter::once_with(move || self.sorted(input, run)).flat_map(move |rows| match rows {
-            Ok(rows) => Box::new(rows.into_iter().map(move |(_, row)| {
+        Ok(deferred(move || {
+            Ok(self.sorted(input, run)?.into_iter().map(move |(_, row)| {
                 run.memory.give(row.as_bytes().len());
                 Ok(row)
-            })) as Rows<'_>,
-            Err(wrong) => Box::new(std::iter::once(Err(wrong))),
-        })))
+            }))
+        }))
     }
 
     fn as_sort(&self) -> Option<&Sort> {

@@ -7,6 +7,7 @@ use super::merge::Output;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, Document, DocumentBuf, Value};
 use crate::expr::Context;
+pub(super) use crate::expr::value::error;
 use crate::path::Sort;
 use crate::query::Filter;
 
@@ -256,7 +257,13 @@ impl<'c> Parser<'c> {
     }
 }
 
-/// An error with a numbered code.
-pub(super) fn error(code: i32, message: impl Into<String>) -> Error {
-    Error::new(ErrorCode::new(code), message)
+/// The documents that `compute` gives, which is called when the first of them is asked for.
+pub(super) fn deferred<'a, I>(compute: impl FnOnce() -> Result<I> + 'a) -> Rows<'a>
+where
+    I: Iterator<Item = Result<DocumentBuf>> + 'a,
+{
+    Box::new(std::iter::once_with(compute).flat_map(|rows| match rows {
+        Ok(rows) => Box::new(rows) as Rows<'a>,
+        Err(wrong) => Box::new(std::iter::once(Err(wrong))),
+    }))
 }

@@ -1,7 +1,7 @@
 //! `$setWindowFields`: values computed from the documents around each document.
 
 use super::accumulator::Accumulator;
-use super::stage::{Rows, Run, Stage, error};
+use super::stage::{Rows, Run, Stage, deferred, error};
 use super::unwind::set;
 use crate::base::num::nearest_f64;
 use crate::base::{Error, ErrorCode, Result};
@@ -90,10 +90,7 @@ impl Stage for WindowFields {
     }
 
     fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
-        Ok(Box::new(std::iter::once_with(move || self.computed(input, run)).flat_map(|rows| match rows {
-            Ok(rows) => Box::new(rows.into_iter().map(Ok)) as Rows<'_>,
-            Err(wrong) => Box::new(std::iter::once(Err(wrong))),
-        })))
+        Ok(deferred(move || Ok(self.computed(input, run)?.into_iter().map(Ok))))
     }
 }
 

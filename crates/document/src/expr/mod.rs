@@ -16,6 +16,7 @@ use crate::bson::Value;
 
 pub use context::Context;
 pub use ops::accumulate::Deviation;
+pub(crate) use ops::array::count_of;
 pub use ops::summation::Sum;
 pub use parser::Parser;
 pub use tree::{Env, Expression, Local};

@@ -67,6 +67,17 @@ impl<'c> Parser<'c> {
         array.values().map(|value| self.parse(value)).collect()
     }
 
+    /// Reads the operands of an operator: the values of an array, or one value that is none.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn operands(&mut self, value: Value<'_>) -> Result<Vec<Expression>> {
+        match value {
+            Value::Array(array) => self.items(array),
+            single => Ok(vec![self.parse(single)?]),
+        }
+    }
+
     /// Reads an optional operand.
     ///
     /// # Errors
@@ -115,10 +126,7 @@ impl<'c> Parser<'c> {
     /// # Errors
     /// 16020 or 28667 for a wrong number of arguments.
     pub fn arguments(&mut self, name: &str, value: Value<'_>, min: usize, max: usize) -> Result<Vec<Expression>> {
-        let arguments = match value {
-            Value::Array(array) => self.items(array)?,
-            single => vec![self.parse(single)?],
-        };
+        let arguments = self.operands(value)?;
         let given = arguments.len();
         if min == max && given != min {
             return Err(error(

@@ -1,9 +1,9 @@
 //! The strict reading of projections.
 
 use super::tree::{Mode, Node, Tree};
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{ErrorCode, Result};
 use crate::bson::{Document, Value};
-use crate::expr::value::truth;
+use crate::expr::value::{error, truth};
 use crate::expr::{Context, Expression};
 use crate::query::parse::{Place, document as filter_of, is_operators};
 use crate::query::{Node as Filter, parse::element_match_node};
@@ -21,10 +21,6 @@ pub(super) struct Parsed {
     pub(super) mode: Mode,
     pub(super) tree: Tree,
     pub(super) positional: bool,
-}
-
-fn error(code: i32, message: impl Into<String>) -> Error {
-    Error::new(ErrorCode::new(code), message)
 }
 
 /// What a leaf of a projection says about the mode.

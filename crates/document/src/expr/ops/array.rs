@@ -575,7 +575,7 @@ fn some_of<'a>(call: &'a Call, env: &Env<'a>) -> Result<(usize, Val<'a>)> {
 }
 
 /// The `n` of an accumulator: a whole number above zero.
-pub(in crate::expr) fn count_of(n: &Val<'_>) -> Result<usize> {
+pub(crate) fn count_of(n: &Val<'_>) -> Result<usize> {
     let value = n.value();
     if value.as_number().is_none() {
         return Err(error(5_787_902, format!("Value for 'n' must be of integral type, but found {}", value.to_json())));

@@ -69,10 +69,7 @@ pub(in crate::expr) fn parse_if_null(
     name: &'static str,
     value: Value<'_>,
 ) -> Result<Expression> {
-    let arguments = match value {
-        Value::Array(array) => parser.items(array)?,
-        single => vec![parser.parse(single)?],
-    };
+    let arguments = parser.operands(value)?;
     if arguments.len() < 2 {
         return Err(error(1_257_300, format!("$ifNull needs at least two arguments, had: {}", arguments.len())));
     }

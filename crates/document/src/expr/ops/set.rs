@@ -123,10 +123,7 @@ pub(in crate::expr) fn parse_equals(
     name: &'static str,
     value: Value<'_>,
 ) -> Result<Expression> {
-    let arguments = match value {
-        Value::Array(array) => parser.items(array)?,
-        single => vec![parser.parse(single)?],
-    };
+    let arguments = parser.operands(value)?;
     if arguments.len() < 2 {
         return Err(error(17045, format!("$setEquals needs at least two arguments had: {}", arguments.len())));
     }
