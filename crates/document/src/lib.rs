@@ -17,8 +17,11 @@
 //! | [`aggregate`] | pipelines |
 //! | [`update`] | updates |
 //! | [`catalog`] | which collections and indexes there are, in which tables of the engine |
+//! | [`plan`] | what a query asks for, and how it is found |
+//! | [`exec`] | queries that run |
 //! | [`collection`] | documents: insert, find by `_id`, replace, delete; index maintenance, builds, validation |
 //! | [`database`] | [`Database`], where a program begins |
+//! | [`command`] | commands as clients of MongoDB send them |
 
 // Before the modules, which use it.
 
@@ -38,11 +41,14 @@ pub mod base;
 pub mod bson;
 pub mod catalog;
 pub mod collection;
+pub mod command;
 pub mod database;
+pub mod exec;
 pub mod expr;
 pub mod keys;
 pub mod path;
 pub mod pattern;
+pub mod plan;
 pub mod projection;
 pub mod query;
 pub mod update;

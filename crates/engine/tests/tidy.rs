@@ -15,7 +15,7 @@ const LAYERS: [&str; 10] = ["base", "env", "log", "block", "store", "cache", "tr
 const DB_LAYERS: [&str; 7] = ["state", "throttle", "commit", "jobs", "maintenance", "open", "api"];
 
 /// The layers of the document database, bottom first.
-const DOCUMENT_LAYERS: [&str; 13] = [
+const DOCUMENT_LAYERS: [&str; 16] = [
     "base",
     "bson",
     "keys",
@@ -27,8 +27,11 @@ const DOCUMENT_LAYERS: [&str; 13] = [
     "aggregate",
     "update",
     "catalog",
+    "plan",
+    "exec",
     "collection",
     "database",
+    "command",
 ];
 
 /// Where `unsafe` may be written, as prefixes of paths from the root of the repository.

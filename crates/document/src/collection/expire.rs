@@ -4,11 +4,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::handle::{Collection, WriteOptions};
-use super::stored::StoredDocument;
 use super::transaction::DocumentTransaction;
 use crate::base::Result;
 use crate::bson::Value;
 use crate::catalog::Index;
+use crate::exec::stored::StoredDocument;
 use crate::keys::{Direction, TypeBits, append, field_len};
 
 /// The most documents of one transaction.

@@ -7,12 +7,12 @@ use parking_lot::{Condvar, Mutex};
 use spinney::Durability;
 
 use super::prepare::{Prepared, prepare};
-use super::stored::{Documents, StoredDocument};
 use super::transaction::DocumentTransaction;
 use super::validate::{Validation, validate};
 use crate::base::{Environment, Error, ErrorCode, Result};
 use crate::bson::{Document, ObjectIds, Value, ValueBuf};
 use crate::catalog::{Catalog, CollectionState, Namespace, Schema};
+use crate::exec::stored::{Documents, StoredDocument};
 use crate::keys::encode_id;
 
 /// How often a statement is tried that conflicts with others.

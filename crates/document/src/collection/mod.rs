@@ -15,12 +15,10 @@ mod entries;
 mod expire;
 pub mod handle;
 pub mod prepare;
-pub mod stored;
 pub mod transaction;
 pub mod validate;
 mod write;
 
 pub use handle::{Collection, InsertMany, WriteOptions};
-pub use stored::{Documents, StoredDocument};
 pub use transaction::DocumentTransaction;
 pub use validate::Validation;

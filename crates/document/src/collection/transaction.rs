@@ -10,10 +10,10 @@ use smallvec::SmallVec;
 use spinney::{Durability, Transaction};
 
 use super::entries::Entry;
-use super::stored::{Documents, StoredDocument};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Value;
 use crate::catalog::{Catalog, CollectionState, Index, Schema, SchemaGuard};
+use crate::exec::stored::{Documents, StoredDocument};
 use crate::keys::{KeySet, encode_id};
 
 /// A transaction: it sees the documents as they were when it began, with its own writes on top. Dropping it rolls it

@@ -23,6 +23,11 @@ impl StoredDocument {
         Document::from_checked_bytes(&self.0).unwrap_or(Document::empty())
     }
 
+    /// The bytes as they are stored.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// A copy that owns its bytes.
     #[must_use]
     pub fn to_buf(&self) -> DocumentBuf {

@@ -1,0 +1,81 @@
+//! Where an execution reads: a snapshot, or a transaction with its own writes.
+
+use std::fmt;
+
+use spinney::{Estimate, Range, Ranges, Snapshot, Table, Transaction, Value};
+
+use crate::base::Result;
+
+/// A key range, both ends included or not.
+pub type KeyBounds = (std::ops::Bound<Vec<u8>>, std::ops::Bound<Vec<u8>>);
+
+/// A consistent view of the engine's tables.
+pub trait Reader: fmt::Debug + Send {
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>>;
+
+    /// The values of keys, in their order.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn multi_get(&self, table: &Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Value>>>;
+
+    /// The entries of a range, from its end when `reverse`.
+    fn range(&self, table: &Table, bounds: KeyBounds, reverse: bool) -> Range;
+
+    /// The entries of several ranges, which are apart and in the order of the walk.
+    fn ranges(&self, table: &Table, ranges: Vec<KeyBounds>, reverse: bool) -> Ranges;
+
+    /// About how many entries a range has.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn estimate(&self, table: &Table, bounds: &KeyBounds) -> Result<Estimate>;
+}
+
+impl Reader for Snapshot {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
+        Ok(Self::get(self, table, key)?)
+    }
+
+    fn multi_get(&self, table: &Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Value>>> {
+        Ok(Self::multi_get(self, table, keys)?)
+    }
+
+    fn range(&self, table: &Table, bounds: KeyBounds, reverse: bool) -> Range {
+        if reverse { self.range_rev(table, bounds) } else { Self::range(self, table, bounds) }
+    }
+
+    fn ranges(&self, table: &Table, ranges: Vec<KeyBounds>, reverse: bool) -> Ranges {
+        if reverse { self.ranges_rev(table, ranges) } else { Self::ranges(self, table, ranges) }
+    }
+
+    fn estimate(&self, table: &Table, bounds: &KeyBounds) -> Result<Estimate> {
+        Ok(Self::estimate(self, table, bounds)?)
+    }
+}
+
+impl Reader for &Transaction {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
+        Ok(Transaction::get(self, table, key)?)
+    }
+
+    fn multi_get(&self, table: &Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Value>>> {
+        Ok(Transaction::multi_get(self, table, keys)?)
+    }
+
+    fn range(&self, table: &Table, bounds: KeyBounds, reverse: bool) -> Range {
+        if reverse { self.range_rev(table, bounds) } else { Transaction::range(self, table, bounds) }
+    }
+
+    fn ranges(&self, table: &Table, ranges: Vec<KeyBounds>, reverse: bool) -> Ranges {
+        if reverse { self.ranges_rev(table, ranges) } else { Transaction::ranges(self, table, ranges) }
+    }
+
+    fn estimate(&self, table: &Table, bounds: &KeyBounds) -> Result<Estimate> {
+        Ok(self.snapshot().estimate(table, bounds)?)
+    }
+}

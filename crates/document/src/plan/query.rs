@@ -1,0 +1,61 @@
+//! What a find asks for, compiled.
+
+use crate::bson::DocumentBuf;
+use crate::path::Sort;
+use crate::projection::Projection;
+use crate::query::Filter;
+
+/// A query over one collection.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// Which documents.
+    pub filter: Filter,
+    /// In which order; any when there is none.
+    pub sort: Option<Sort>,
+    /// How many of the first ones are left out.
+    pub skip: u64,
+    /// How many follow at most.
+    pub limit: Option<u64>,
+    /// What is shown of each.
+    pub projection: Option<Projection>,
+    /// The index that must be used.
+    pub hint: Option<Hint>,
+    /// The least key of the hinted index, included.
+    pub min: Option<DocumentBuf>,
+    /// The greatest key of the hinted index, excluded.
+    pub max: Option<DocumentBuf>,
+    /// Whether the fields of the index are shown instead of the document.
+    pub return_key: bool,
+}
+
+/// The index that a query must use.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Hint {
+    /// The index with a name.
+    Name(String),
+    /// The index with a key pattern.
+    Pattern(DocumentBuf),
+    /// No index: the documents in the order of `_id`, or, with `true`, in the reverse order.
+    Natural {
+        /// Whether the last comes first.
+        reverse: bool,
+    },
+}
+
+impl Query {
+    /// All documents that match a filter.
+    #[must_use]
+    pub const fn new(filter: Filter) -> Self {
+        Self {
+            filter,
+            sort: None,
+            skip: 0,
+            limit: None,
+            projection: None,
+            hint: None,
+            min: None,
+            max: None,
+            return_key: false,
+        }
+    }
+}
