@@ -34,7 +34,18 @@ pub struct Details {
     pub key_pattern: Option<Vec<u8>>,
     /// `keyValue`: the values that were there already, for code 11000.
     pub key_value: Option<Vec<u8>>,
+    /// `errorLabels`: what a driver may do about it, such as `TransientTransactionError`.
+    pub labels: Vec<&'static str>,
 }
+
+/// The label of an error after which a whole transaction should be run again.
+pub const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
+
+/// The label of a commit of which it is not known whether it was done, so that it should be sent again.
+pub const UNKNOWN_COMMIT_RESULT: &str = "UnknownTransactionCommitResult";
+
+/// The label of a write that should be sent again, with the same number.
+pub const RETRYABLE_WRITE_ERROR: &str = "RetryableWriteError";
 
 impl Error {
     /// An error with a code and a message that names the caller's field or value.
@@ -62,6 +73,21 @@ impl Error {
         self.inner.details.key_pattern = Some(pattern.into());
         self.inner.details.key_value = Some(value.into());
         self
+    }
+
+    /// The same error with a label.
+    #[must_use]
+    pub fn with_label(mut self, label: &'static str) -> Self {
+        if !self.inner.details.labels.contains(&label) {
+            self.inner.details.labels.push(label);
+        }
+        self
+    }
+
+    /// Whether the error has a label.
+    #[must_use]
+    pub fn has_label(&self, label: &str) -> bool {
+        self.inner.details.labels.contains(&label)
     }
 
     /// The same error with `prefix` before its message, as errors of one statement of a batch are shown.

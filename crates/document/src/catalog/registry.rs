@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use parking_lot::{Mutex, RwLock};
 use spinney::{Durability, Layout, Table, TableOptions, Transaction};
@@ -51,6 +52,8 @@ pub struct Catalog {
     names: RwLock<BTreeMap<Namespace, Entry>>,
     /// The next number of a table.
     changing: Mutex<u64>,
+    /// How many transactions are open that lock what they write.
+    locking: Arc<AtomicUsize>,
 }
 
 impl Catalog {
@@ -74,7 +77,7 @@ impl Catalog {
         }
         drop(entries);
         let names = RwLock::default();
-        let catalog = Self { engine, table, environment, names, changing: Mutex::new(next) };
+        let catalog = Self { engine, table, environment, names, changing: Mutex::new(next), locking: Arc::default() };
         let mut tables = BTreeSet::from([CATALOG.to_owned()]);
         for (name, bytes) in rows {
             let namespace = Namespace::parse(&name)?;
@@ -118,6 +121,12 @@ impl Catalog {
     #[must_use]
     pub fn engine(&self) -> &spinney::Database {
         &self.engine
+    }
+
+    /// How many transactions are open that lock what they write.
+    #[must_use]
+    pub const fn locking(&self) -> &Arc<AtomicUsize> {
+        &self.locking
     }
 
     /// What a namespace names.

@@ -13,6 +13,7 @@ use crate::base::{Environment, Error, ErrorCode, Result};
 use crate::bson::{Document, ObjectIds, Value, ValueBuf};
 use crate::catalog::{Catalog, CollectionState, Namespace, Schema};
 use crate::exec::stored::{Documents, StoredDocument};
+use crate::expr::Context;
 use crate::keys::encode_id;
 
 /// How often a statement is tried that conflicts with others.
@@ -240,12 +241,9 @@ impl Collection {
     ) -> Result<T> {
         let mut tries = 1;
         loop {
-            let mut txn = DocumentTransaction::new(Arc::clone(&self.catalog));
+            let mut txn = DocumentTransaction::of_statement(Arc::clone(&self.catalog));
             let done = body(&mut txn).and_then(|value| {
-                match options.durability {
-                    Some(durability) => txn.commit_with(durability)?,
-                    None => txn.commit()?,
-                }
+                txn.finish(options.durability)?;
                 Ok(value)
             });
             match done {
@@ -260,14 +258,26 @@ impl Collection {
         prepare(document, || self.new_id())
     }
 
-    fn new_id(&self) -> crate::bson::ObjectId {
+    /// A snapshot of the engine.
+    pub(super) fn snapshot(&self) -> spinney::Snapshot {
+        self.catalog.engine().snapshot()
+    }
+
+    /// The constants of a statement that begins now.
+    pub(super) fn context(&self) -> Context {
+        let mut context = Context::new(self.environment.now_ms());
+        context.seed = self.environment.random();
+        context
+    }
+
+    pub(super) fn new_id(&self) -> crate::bson::ObjectId {
         let seconds = u32::try_from(self.environment.now_ms() / 1000).unwrap_or_default();
         self.ids.next(seconds)
     }
 }
 
 /// Whether an error is about one document, so that others may still be inserted.
-fn is_of_document(error: &Error) -> bool {
+pub(super) fn is_of_document(error: &Error) -> bool {
     !matches!(
         error.code(),
         ErrorCode::WRITE_CONFLICT

@@ -10,15 +10,23 @@
 //! Entries of indexes that are not unique are written without a look at what is there.
 
 pub mod build;
+mod claims;
+pub mod delete;
 pub mod duplicate;
 mod entries;
 mod expire;
+pub mod find_and_modify;
 pub mod handle;
+mod parts;
 pub mod prepare;
 pub mod transaction;
+pub mod update;
 pub mod validate;
 mod write;
 
+pub use delete::DeleteStatement;
+pub use find_and_modify::{FindAndModify, FindOneOptions, FoundAndModified};
 pub use handle::{Collection, InsertMany, WriteOptions};
 pub use transaction::DocumentTransaction;
+pub use update::{UpdateOptions, UpdateResult, UpdateStatement};
 pub use validate::Validation;

@@ -2,13 +2,16 @@
 //!
 //! # Concurrency
 //! A transaction holds the schemas of the collections that it writes to until it ends, so that no index appears or
-//! goes meanwhile. A statement whose snapshot is older than a change of an index fails with a conflict of the engine.
+//! goes meanwhile. What it does about others that change the same documents is in the file `claims.rs`. A statement
+//! whose snapshot is older than a change of an index fails with a conflict of the engine.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use spinney::{Durability, Transaction};
 
+use super::claims::{Claims, Counted};
 use super::entries::Entry;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Value;
@@ -26,6 +29,7 @@ pub struct DocumentTransaction {
     /// Paths that were arrays and that the catalog's rows have when this commits.
     pub(super) multikey: Vec<(Arc<Index>, SmallVec<[u64; 4]>)>,
     pub(super) buffers: Buffers,
+    pub(super) claims: Claims,
 }
 
 /// Memory that the writes of a transaction share.
@@ -38,9 +42,32 @@ pub(super) struct Buffers {
 }
 
 impl DocumentTransaction {
+    /// A transaction that a program begins: a conflict with what others have committed fails the write.
     pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
-        let txn = catalog.engine().begin();
-        Self { catalog, txn, held: SmallVec::new(), multikey: Vec::new(), buffers: Buffers::default() }
+        Self::with(catalog, Claims::Probe)
+    }
+
+    /// A transaction that stays open between commands: it locks what it writes, so that the second of two that change
+    /// the same document fails at once.
+    #[must_use]
+    pub fn locking(catalog: Arc<Catalog>) -> Self {
+        let claims = Claims::Lock { _counted: Counted::new(catalog.locking()) };
+        Self::with(catalog, claims)
+    }
+
+    /// A transaction of one statement, which is tried again when its commit conflicts.
+    pub(super) fn of_statement(catalog: Arc<Catalog>) -> Self {
+        let claims = if catalog.locking().load(Ordering::Acquire) == 0 { Claims::AtCommit } else { Claims::Patient };
+        Self::with(catalog, claims)
+    }
+
+    fn with(catalog: Arc<Catalog>, claims: Claims) -> Self {
+        let mut txn = catalog.engine().begin();
+        if !matches!(claims, Claims::AtCommit | Claims::Probe) {
+            txn.set_lock_wait(claims.wait());
+        }
+        let (held, multikey, buffers) = (SmallVec::new(), Vec::new(), Buffers::default());
+        Self { catalog, txn, held, multikey, buffers, claims }
     }
 
     /// The document with an `_id`.
@@ -70,7 +97,7 @@ impl DocumentTransaction {
     /// # Errors
     /// `WriteConflict` (112) when another transaction has changed a document or key that this one wrote: begin again.
     pub fn commit(self) -> Result<()> {
-        self.finish(Transaction::commit)
+        self.finish(None)
     }
 
     /// Commits with a durability.
@@ -78,12 +105,12 @@ impl DocumentTransaction {
     /// # Errors
     /// As [`Self::commit`].
     pub fn commit_with(self, durability: Durability) -> Result<()> {
-        self.finish(|txn| txn.commit_with(durability))
+        self.finish(Some(durability))
     }
 
-    fn finish(self, commit: impl FnOnce(Transaction) -> spinney::Result<()>) -> Result<()> {
-        let Self { txn, held, multikey, .. } = self;
-        commit(txn)?;
+    pub(super) fn finish(self, durability: Option<Durability>) -> Result<()> {
+        let Self { txn, held, multikey, claims, .. } = self;
+        claims.commit(txn, durability)?;
         multikey.iter().for_each(|(index, found)| index.stored_multikey(found));
         drop(held);
         Ok(())

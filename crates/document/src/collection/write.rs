@@ -13,6 +13,7 @@ use crate::bson::{Document, DocumentBuilder, Value, equal};
 use crate::catalog::options::{ValidationAction, ValidationLevel};
 use crate::catalog::{CollectionState, Index, Schema};
 use crate::keys::{KeySet, encode_id, extract};
+use crate::update::Updated;
 
 impl DocumentTransaction {
     /// Inserts a document whose first field is `_id`, as [`prepare`](super::prepare::prepare) makes it.
@@ -24,10 +25,11 @@ impl DocumentTransaction {
         let schema = self.hold(collection)?;
         let id = self.take_id(document)?;
         check_valid(&schema, None, document)?;
+        self.claims.claim(&mut self.txn, &collection.table, &self.buffers.id)?;
         if self.txn.contains(&collection.table, &self.buffers.id)? {
             return Err(duplicate_id(&schema, &id));
         }
-        self.find_keys(&schema, None, Some(document))?;
+        self.find_keys(&schema, None, Some(document), None)?;
         self.check_unique(&schema)?;
         self.write_entries(&schema)?;
         self.txn.put(&collection.table, &self.buffers.id, document.as_bytes())?;
@@ -39,6 +41,17 @@ impl DocumentTransaction {
     /// # Errors
     /// `ImmutableField` (66) when the documents have different `_id`s; else as [`Self::insert`].
     pub fn replace(&mut self, collection: &CollectionState, old: Document<'_>, new: Document<'_>) -> Result<bool> {
+        self.put_over(collection, old, new, None)
+    }
+
+    /// As [`Self::replace`], by an update that tells which paths it changed.
+    pub(super) fn put_over(
+        &mut self,
+        collection: &CollectionState,
+        old: Document<'_>,
+        new: Document<'_>,
+        updated: Option<&Updated>,
+    ) -> Result<bool> {
         let schema = self.hold(collection)?;
         let (old_id, id) = (id_of(old)?, self.take_id(new)?);
         if !equal(&old_id, &id) {
@@ -49,7 +62,8 @@ impl DocumentTransaction {
             return Ok(false);
         }
         check_valid(&schema, Some(old), new)?;
-        self.find_keys(&schema, Some(old), Some(new))?;
+        self.claims.claim(&mut self.txn, &collection.table, &self.buffers.id)?;
+        self.find_keys(&schema, Some(old), Some(new), updated)?;
         self.check_unique(&schema)?;
         self.write_entries(&schema)?;
         self.txn.put(&collection.table, &self.buffers.id, new.as_bytes())?;
@@ -63,7 +77,8 @@ impl DocumentTransaction {
     pub fn delete(&mut self, collection: &CollectionState, document: Document<'_>) -> Result<()> {
         let schema = self.hold(collection)?;
         self.take_id(document)?;
-        self.find_keys(&schema, Some(document), None)?;
+        self.claims.claim(&mut self.txn, &collection.table, &self.buffers.id)?;
+        self.find_keys(&schema, Some(document), None, None)?;
         self.write_entries(&schema)?;
         self.txn.delete(&collection.table, &self.buffers.id)?;
         Ok(())
@@ -82,12 +97,18 @@ impl DocumentTransaction {
     }
 
     /// Finds the keys that each index has of the document that goes and of the one that comes.
-    fn find_keys(&mut self, schema: &Schema, old: Option<Document<'_>>, new: Option<Document<'_>>) -> Result<()> {
+    fn find_keys(
+        &mut self,
+        schema: &Schema,
+        old: Option<Document<'_>>,
+        new: Option<Document<'_>>,
+        updated: Option<&Updated>,
+    ) -> Result<()> {
         let keys = &mut self.buffers.keys;
         keys.resize_with(keys.len().max(schema.indexes.len()), Default::default);
         for (index, (before, after)) in schema.indexes.iter().zip(keys) {
             if let (Some(old), Some(new)) = (old, new)
-                && has_same_fields(index, old, new)
+                && is_untouched(index, old, new, updated)
             {
                 before.reset();
                 after.reset();
@@ -106,10 +127,11 @@ impl DocumentTransaction {
                 continue;
             }
             for change in differences(before, after) {
-                if let Change::Added(key) = change
-                    && self.txn.contains(&index.table, key.fields)?
-                {
-                    return Err(duplicate_key(schema, index, key));
+                if let Change::Added(key) = change {
+                    self.claims.claim(&mut self.txn, &index.table, key.fields)?;
+                    if self.txn.contains(&index.table, key.fields)? {
+                        return Err(duplicate_key(schema, index, key));
+                    }
                 }
             }
         }
@@ -167,16 +189,21 @@ fn id_of(document: Document<'_>) -> Result<Value<'_>> {
     }
 }
 
-/// Whether an index cannot tell two documents from each other, by the bytes of the fields that its paths begin with.
-fn has_same_fields(index: &Index, old: Document<'_>, new: Document<'_>) -> bool {
+/// Whether an index cannot tell two documents from each other: by the paths that an update changed, or by the bytes of
+/// the fields that the index's paths begin with.
+fn is_untouched(index: &Index, old: Document<'_>, new: Document<'_>, updated: Option<&Updated>) -> bool {
     let pattern = &index.spec.pattern;
 
     if index.spec.filter.is_some() || pattern.is_wildcard() {
         return false;
     }
-    pattern.fields().iter().all(|field| {
-        let name = field.path.split('.').next().unwrap_or_default();
-        old.element(name).map(|element| element.raw()) == new.element(name).map(|element| element.raw())
+    let changed = updated.filter(|updated| updated.changed.is_some());
+    pattern.fields().iter().all(|field| match changed {
+        Some(updated) => !updated.touches(&field.path),
+        None => {
+            let name = field.path.split('.').next().unwrap_or_default();
+            old.element(name).map(|element| element.raw()) == new.element(name).map(|element| element.raw())
+        }
     })
 }
 

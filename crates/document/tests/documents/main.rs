@@ -9,4 +9,5 @@ mod crash;
 mod decimals;
 mod index_keys;
 mod keys;
+mod statements;
 mod values;
