@@ -1,6 +1,5 @@
 //! Updates, deletes and the statements that change one document and return it.
 
-use std::sync::Arc;
 use std::thread;
 
 use spinney::env::sim::SimEnv;
@@ -191,7 +190,7 @@ fn concurrent_updates_lose_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let options = spinney::Options::default().durability(spinney::Durability::Buffered);
     let db = Database::open(dir.path().join("db"), options).unwrap();
-    let c = Arc::new(db.collection_or_create("app.c").unwrap());
+    let c = &db.collection_or_create("app.c").unwrap();
     db.create_indexes("app.c", &[json(r#"{"key":{"n":1},"name":"n"}"#)]).unwrap();
     c.insert_many(
         (0..50).map(|id| doc! {"_id": id, "n": 0}).collect::<Vec<_>>().iter().map(DocumentBuf::view),
@@ -199,27 +198,26 @@ fn concurrent_updates_lose_nothing() {
         Default::default(),
     )
     .unwrap();
-    let threads: Vec<_> = (0..4)
-        .map(|thread| {
-            let c = Arc::clone(&c);
-            thread::spawn(move || {
-                for round in 0..40 {
-                    match (thread, round % 4) {
-                        (0, 0) => drop(c.update_many(doc! {}.view(), json(r#"{"$inc":{"n":1}}"#).view()).unwrap()),
-                        _ => drop(c.update_one(doc! {"_id": 7}.view(), json(r#"{"$inc":{"n":1}}"#).view()).unwrap()),
-                    }
-                    let upsert = UpdateOptions { upsert: true, ..UpdateOptions::default() };
-                    let key = doc! {"_id": 1000 + round};
-                    c.update_one_with(key.view(), json(r#"{"$inc":{"hits":1}}"#).view(), &upsert).unwrap();
-                }
-            })
-        })
-        .collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let work = |thread: usize| {
+        for round in 0..40 {
+            match (thread, round % 4) {
+                (0, 0) => drop(c.update_many(doc! {}.view(), json(r#"{"$inc":{"n":1}}"#).view()).unwrap()),
+                _ => drop(c.update_one(doc! {"_id": 7}.view(), json(r#"{"$inc":{"n":1}}"#).view()).unwrap()),
+            }
+            let upsert = UpdateOptions { upsert: true, ..UpdateOptions::default() };
+            let key = doc! {"_id": 1000 + round};
+            c.update_one_with(key.view(), json(r#"{"$inc":{"hits":1}}"#).view(), &upsert).unwrap();
+        }
+    };
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || work(thread));
+        }
+    });
     let number =
         |id: i32, name: &str| c.find_by_id(id).unwrap().unwrap().view().get(name).unwrap().as_exact_i64().unwrap();
     assert_eq!(number(7, "n"), 10 + 30 + 3 * 40);
     assert_eq!(number(8, "n"), 10);
     assert!((1000..1040).all(|id| number(id, "hits") == 4));
-    assert_eq!(entries(&c), "n=90");
+    assert_eq!(entries(c), "n=90");
 }
