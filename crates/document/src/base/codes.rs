@@ -106,8 +106,21 @@ codes! {
     DUPLICATE_KEY = 11000 "DuplicateKey";
     CONVERSION_FAILURE = 241 "ConversionFailure";
     DIVIDE_BY_ZERO = 16608 "Location16608";
+    NO_SUCH_KEY = 4 "NoSuchKey";
+    INVALID_UUID = 207 "InvalidUUID";
+    API_VERSION_ERROR = 322 "APIVersionError";
+    API_DEPRECATION_ERROR = 324 "APIDeprecationError";
+    INTERRUPTED = 11601 "Interrupted";
+    CURSOR_IN_USE = 12051 "CursorInUse";
+    UNKNOWN_REPL_WRITE_CONCERN = 79 "UnknownReplWriteConcern";
+    UNSATISFIABLE_WRITE_CONCERN = 100 "UnsatisfiableWriteConcern";
+    COLLECTION_UUID_MISMATCH = 361 "CollectionUUIDMismatch";
+    NO_REPLICATION_ENABLED = 76 "NoReplicationEnabled";
+    VIEW_DEPTH_LIMIT_EXCEEDED = 165 "ViewDepthLimitExceeded";
+    NO_QUERY_EXECUTION_PLANS = 291 "NoQueryExecutionPlans";
     IDL_UNKNOWN_FIELD = 40415 "IDLUnknownField";
     IDL_FAILED_TO_PARSE = 40414 "IDLFailedToParse";
+    IDL_DUPLICATE_FIELD = 40413 "IDLDuplicateField";
 }
 
 impl fmt::Display for ErrorCode {

@@ -308,8 +308,11 @@ fn is_partial(node: &Node) -> bool {
     }
 }
 
-/// Only the collation that compares bytes is supported.
-pub(super) fn check_collation(value: &Value<'_>) -> Result<()> {
+/// Refuses a collation that does not compare bytes.
+///
+/// # Errors
+/// `BadValue` (2) for another collation, `TypeMismatch` (14) for what is none.
+pub fn check_collation(value: &Value<'_>) -> Result<()> {
     let collation = value.as_document().ok_or_else(|| mismatch("collation", value, "object"))?;
     let locale = collation.get("locale").ok_or_else(|| Error::bad_value("the collation has no field 'locale'"))?;
     match locale.as_str() {

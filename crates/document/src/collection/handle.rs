@@ -30,6 +30,8 @@ const INSERT_BYTES_MAX: usize = 4 << 20;
 pub struct WriteOptions {
     /// What a commit survives. Default: what the engine's options say.
     pub durability: Option<Durability>,
+    /// Whether documents need not match the collection's validator.
+    pub bypass_validation: bool,
 }
 
 /// What became of the documents of an `insert_many`.
@@ -242,6 +244,7 @@ impl Collection {
         let mut tries = 1;
         loop {
             let mut txn = DocumentTransaction::of_statement(Arc::clone(&self.catalog));
+            txn.bypass_validation(options.bypass_validation);
             let done = body(&mut txn).and_then(|value| {
                 txn.finish(options.durability)?;
                 Ok(value)

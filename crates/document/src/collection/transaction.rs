@@ -30,6 +30,7 @@ pub struct DocumentTransaction {
     pub(super) multikey: Vec<(Arc<Index>, SmallVec<[u64; 4]>)>,
     pub(super) buffers: Buffers,
     pub(super) claims: Claims,
+    pub(super) bypass_validation: bool,
 }
 
 /// Memory that the writes of a transaction share.
@@ -67,7 +68,12 @@ impl DocumentTransaction {
             txn.set_lock_wait(claims.wait());
         }
         let (held, multikey, buffers) = (SmallVec::new(), Vec::new(), Buffers::default());
-        Self { catalog, txn, held, multikey, buffers, claims }
+        Self { catalog, txn, held, multikey, buffers, claims, bypass_validation: false }
+    }
+
+    /// Whether documents that are written from now on need not match their collection's validator.
+    pub fn bypass_validation(&mut self, bypass: bool) {
+        self.bypass_validation = bypass;
     }
 
     /// The document with an `_id`.

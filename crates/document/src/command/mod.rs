@@ -1,7 +1,26 @@
 //! Commands: what clients of MongoDB send, run on a [`Database`](crate::Database), and the replies.
+//!
+//! A command is declared once, in the file of its family ([`spec`]), and gathered in one table ([`table`]). A request
+//! is checked by its declaration ([`parse`]), its generic fields are read ([`generic`]), and it runs as a [`Call`].
 
+pub mod call;
+pub mod cursors;
+mod find;
+mod general;
+pub mod generic;
+mod get_more;
+mod insert;
+pub mod operations;
+pub mod parse;
+pub mod reply;
 pub mod request;
 pub mod service;
+pub mod spec;
+pub mod state;
+mod table;
 
+pub use call::Call;
 pub use request::{Client, Request};
 pub use service::Service;
+pub use spec::{Command, Privilege, Resource};
+pub use state::{ServiceOptions, State};

@@ -1,27 +1,78 @@
 //! The service that runs commands.
 
+use std::sync::Arc;
+
+use super::call::{Call, no_such_command};
+use super::generic::Generic;
+use super::operations::{Interrupt, Operation};
+use super::parse;
+use super::reply::{append_details, short};
+use super::request::{Client, Request};
+use super::spec::{Command, Reply};
+use super::state::{Counters, ServiceOptions, State};
+use super::table::table;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder};
-use crate::command::request::{Client, Request};
 use crate::database::Database;
 
 /// Runs commands on a database. Cheap to clone.
+///
+/// ```
+/// use spinney_document::command::Service;
+/// use spinney_document::{Database, doc};
+///
+/// # let dir = tempfile::tempdir()?;
+/// let service = Service::new(Database::open(dir.path().join("db"), spinney::Options::default())?);
+/// let insert = spinney_document::bson::DocumentBuf::from_json(r#"{"insert":"people","documents":[{"_id":1}]}"#)?;
+/// let reply = service.run_command("app", insert.view())?;
+/// assert_eq!(reply.view().to_json(), r#"{"n":1,"ok":1.0}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Service {
-    database: Database,
+    state: Arc<State>,
 }
 
 impl Service {
     /// The service of a database.
     #[must_use]
-    pub const fn new(database: Database) -> Self {
-        Self { database }
+    pub fn new(database: Database) -> Self {
+        Self::with_options(database, ServiceOptions::default())
+    }
+
+    /// The service of a database, with options.
+    #[must_use]
+    pub fn with_options(database: Database, options: ServiceOptions) -> Self {
+        Self { state: Arc::new(State::new(database, options)) }
     }
 
     /// The database.
     #[must_use]
-    pub const fn database(&self) -> &Database {
-        &self.database
+    pub fn database(&self) -> &Database {
+        &self.state.database
+    }
+
+    /// What the commands share: counters, cursors, options.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The declaration of a command, for example to see which privileges it needs.
+    #[must_use]
+    pub fn command(&self, name: &str) -> Option<&'static Command> {
+        table().find(name)
+    }
+
+    /// Closes cursors that have not been used for too long. A server calls it every few seconds.
+    pub fn sweep(&self) {
+        let options = &self.state.options;
+        let limits = super::cursors::Limits {
+            idle_ms: options.cursor_idle_ms,
+            idle_max_ms: options.cursor_idle_max_ms,
+            cursors_max: options.cursors_max,
+        };
+        self.state.cursors.sweep(self.state.now_ms(), limits);
     }
 
     /// Runs a command for a program that embeds the database.
@@ -39,12 +90,62 @@ impl Service {
     }
 
     fn try_run(&self, request: &Request<'_>) -> Result<DocumentBuf> {
-        let name = request.body.first().map(|first| first.name.to_str_lossy().into_owned()).unwrap_or_default();
-        match &*name {
-            "ping" => Ok(doc! {"ok": 1.0}),
-            _ => Err(Error::new(ErrorCode::COMMAND_NOT_FOUND, format!("no such command: '{name}'"))),
+        let name = request.body.first().map(|first| first.name.to_str_lossy()).unwrap_or_default();
+        let command = table().find(&name).ok_or_else(|| no_such_command(&name))?;
+        if request.body.get("help").is_some_and(|help| crate::expr::value::truth(&help)) {
+            return Ok(doc! {"help": &format!("help for: {} {}", command.name, command.help), "ok": 1.0});
         }
+        self.count(command, request);
+        let call = self.call(command, request)?;
+        let _running = self.state.operations.begin(Operation {
+            id: 0,
+            database: request.database.to_owned(),
+            command: short(request.body),
+            connection: request.client.connection,
+            address: request.client.address.clone(),
+            session: call.generic.session,
+            started_ms: call.now_ms,
+            interrupt: Arc::clone(&call.interrupt),
+        });
+        let mut reply = dispatch(&call)?;
+        reply.append("ok", 1.0);
+        Ok(reply.finish())
     }
+
+    /// A command whose fields are checked.
+    fn call<'r>(&'r self, command: &'r Command, request: &'r Request<'r>) -> Result<Call<'r>> {
+        if !command.everywhere && request.database != "admin" {
+            let what = format!("{} may only be run against the admin database.", command.name);
+            return Err(Error::new(ErrorCode::UNAUTHORIZED, what));
+        }
+        parse::check(command, request)?;
+        let generic = Generic::parse(command, request.body)?;
+        let now_ms = self.state.now_ms();
+        let interrupt = Arc::new(Interrupt::after(now_ms, generic.max_time_ms));
+        Ok(Call { state: &self.state, table: table(), command, request, generic, interrupt, now_ms })
+    }
+
+    fn count(&self, command: &Command, request: &Request<'_>) {
+        let counters = &self.state.counters;
+        let counter = match command.name {
+            "find" => &counters.query,
+            "getMore" => &counters.getmore,
+            // These count their statements.
+            "insert" | "update" | "delete" => return,
+            _ => &counters.command,
+        };
+        let _ = request;
+        Counters::add(counter, 1);
+    }
+}
+
+/// Runs a command within its session.
+fn dispatch(call: &Call<'_>) -> Result<Reply> {
+    if call.generic.txn_number.is_some() {
+        let what = "Transaction numbers are only allowed on a replica set member or mongos";
+        return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
+    }
+    (call.command.run)(call)
 }
 
 /// The reply that tells an error.
@@ -53,5 +154,6 @@ pub fn failed(error: &Error) -> DocumentBuf {
     let mut reply = DocumentBuilder::new();
     reply.append("ok", 0.0).append("errmsg", error.message()).append("code", error.code().number());
     reply.append("codeName", error.code_name().as_str());
+    append_details(&mut reply, error);
     reply.finish()
 }

@@ -65,6 +65,18 @@ impl Database {
         self.catalog.engine()
     }
 
+    /// What collections, views and indexes there are.
+    #[must_use]
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// Where time and random numbers come from.
+    #[must_use]
+    pub fn environment(&self) -> &dyn Environment {
+        &*self.environment
+    }
+
     /// The collection with a name such as `app.people`, if there is one.
     ///
     /// # Errors

@@ -1,0 +1,270 @@
+//! A command that runs: its fields, and what it runs with.
+
+use std::sync::Arc;
+
+use super::cursors::{Limits, Owner};
+use super::generic::{Acknowledged, Generic};
+use super::operations::Interrupt;
+use super::parse;
+use super::request::Request;
+use super::spec::{Command, Reply, Table};
+use super::state::State;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Array, Document, DocumentBuf, Timestamp, Value};
+use crate::catalog::{Entry, Namespace};
+use crate::collection::handle::WriteOptions;
+use crate::exec::Reader;
+use crate::expr::{self, Context};
+
+/// A command whose fields have been checked.
+#[derive(Clone, Debug)]
+pub struct Call<'r> {
+    /// What all commands share.
+    pub state: &'r State,
+    /// All commands.
+    pub table: &'static Table,
+    /// The command's declaration.
+    pub command: &'r Command,
+    /// The command as it came.
+    pub request: &'r Request<'r>,
+    /// The generic fields.
+    pub generic: Generic<'r>,
+    /// How it is ended early.
+    pub interrupt: Arc<Interrupt>,
+    /// When it began, in milliseconds since 1970.
+    pub now_ms: i64,
+}
+
+impl<'r> Call<'r> {
+    /// The value of a field; nothing when it is missing or null.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<Value<'r>> {
+        let value = self.request.body.elements().skip(1).find(|element| element.name == *name)?.value;
+        (!value.is_nullish()).then_some(value)
+    }
+
+    /// The document in a field.
+    #[must_use]
+    pub fn document(&self, name: &str) -> Option<Document<'r>> {
+        self.value(name).and_then(|value| value.as_document())
+    }
+
+    /// The document in a field, or the empty one.
+    #[must_use]
+    pub fn document_or_empty(&self, name: &str) -> Document<'r> {
+        self.document(name).unwrap_or(Document::empty())
+    }
+
+    /// The array in a field.
+    #[must_use]
+    pub fn array(&self, name: &str) -> Option<Array<'r>> {
+        self.value(name).and_then(|value| value.as_array())
+    }
+
+    /// The text in a field.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&'r str> {
+        self.value(name).and_then(|value| value.as_str())
+    }
+
+    /// The truth of a field; nothing when it is missing.
+    #[must_use]
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.value(name).map(|value| expr::value::truth(&value))
+    }
+
+    /// Whether a field is true.
+    #[must_use]
+    pub fn is_set(&self, name: &str) -> bool {
+        self.flag(name) == Some(true)
+    }
+
+    /// The number in a field without its fraction.
+    #[must_use]
+    pub fn long(&self, name: &str) -> Option<i64> {
+        let number = self.value(name)?.as_number()?;
+        if number.is_nan() {
+            return Some(0);
+        }
+        let sign = if number.to_f64() < 0.0 { i64::MIN } else { i64::MAX };
+        Some(number.trunc_to_i64().unwrap_or(sign))
+    }
+
+    /// The number in a field that is declared not to be negative.
+    #[must_use]
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.long(name).map(|number| u64::try_from(number).unwrap_or_default())
+    }
+
+    /// The documents in a field, or those that came beside the command under its name.
+    #[must_use]
+    pub fn documents(&self, name: &str) -> Vec<Document<'r>> {
+        if let Some((_, documents)) = self.request.sequences.iter().find(|(field, _)| *field == name) {
+            return documents.clone();
+        }
+        let values = self.array(name).into_iter().flatten();
+        values.filter_map(|value| value.as_document()).collect()
+    }
+
+    /// The collection that the command names.
+    ///
+    /// # Errors
+    /// `InvalidNamespace` (73).
+    pub fn namespace(&self) -> Result<Namespace> {
+        let first = self.request.body.first().and_then(|first| first.value.as_str());
+        Namespace::new(self.request.database, first.unwrap_or_default())
+    }
+
+    /// What the namespace of the command names.
+    ///
+    /// # Errors
+    /// As [`Self::namespace`]; `CollectionUUIDMismatch` (361) when the command has another UUID.
+    pub fn entry(&self) -> Result<(Namespace, Option<Entry>)> {
+        let namespace = self.namespace()?;
+        let entry = self.state.database.catalog().find(&namespace);
+        self.check_uuid(&namespace, entry.as_ref())?;
+        Ok((namespace, entry))
+    }
+
+    fn check_uuid(&self, namespace: &Namespace, entry: Option<&Entry>) -> Result<()> {
+        let Some(Value::Binary(_, wanted)) = self.value("collectionUUID") else { return Ok(()) };
+        if matches!(entry, Some(Entry::Collection(state)) if state.schema().uuid == wanted) {
+            return Ok(());
+        }
+        let all = self.state.database.catalog().list(Some(self.request.database));
+        let actual = all
+            .into_iter()
+            .find(|(_, entry)| matches!(entry, Entry::Collection(state) if state.schema().uuid == wanted));
+        let info = match &actual {
+            Some((name, _)) => {
+                doc! {"db": self.request.database, "expectedCollection": namespace.collection(), "actualCollection": name.collection()}
+            }
+            None => {
+                doc! {"db": self.request.database, "expectedCollection": namespace.collection(), "actualCollection": Value::Null}
+            }
+        };
+        let error = Error::new(ErrorCode::COLLECTION_UUID_MISMATCH, "Collection UUID does not match that specified");
+        Err(error.with_err_info(info.into_bytes()))
+    }
+
+    /// The constants that the expressions of the command are compiled with, `let` included.
+    ///
+    /// # Errors
+    /// Those of the expressions in `let`.
+    pub fn context(&self) -> Result<Context> {
+        let mut context = Context::new(self.now_ms);
+        context.seed = self.state.database.environment().random();
+        context.cluster_time = self.generic.cluster_time.or_else(|| self.cluster_time());
+        let Some(variables) = self.document("let") else { return Ok(context) };
+        for element in variables {
+            let name = element.name.to_str_lossy();
+            check_variable(&name)?;
+            let expression = expr::parse(element.value, &context)?;
+            if let Some(value) = expression.of(Document::empty())?.into_buf() {
+                context.set(&name, value);
+            }
+        }
+        Ok(context)
+    }
+
+    /// The time of the cluster, where a client has told one.
+    fn cluster_time(&self) -> Option<Timestamp> {
+        self.generic.read_concern.after
+    }
+
+    /// Where the command reads.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn reader(&self) -> Result<Box<dyn Reader>> {
+        Ok(Box::new(self.state.database.engine().snapshot()))
+    }
+
+    /// How the command's writes are committed.
+    ///
+    /// # Errors
+    /// `BadValue` (2) for a write concern of other servers than this one.
+    pub fn write_options(&self) -> Result<WriteOptions> {
+        let mut options = WriteOptions { durability: self.state.options.durability, ..WriteOptions::default() };
+        options.bypass_validation = self.is_set("bypassDocumentValidation");
+        let Some(concern) = &self.generic.write_concern else { return Ok(options) };
+        match &concern.w {
+            Some(Acknowledged::Servers(2..)) => {
+                return Err(Error::bad_value("cannot use 'w' > 1 when a host is not replicated"));
+            }
+            Some(Acknowledged::Tag(tag)) => {
+                let what =
+                    format!("cannot use non-majority 'w' mode \"{tag}\" when a host is not a member of a replica set");
+                return Err(Error::bad_value(what));
+            }
+            _ => {}
+        }
+        if concern.is_durable() {
+            options.durability = Some(spinney::Durability::Sync);
+        }
+        Ok(options)
+    }
+
+    /// Whether the command may go on.
+    ///
+    /// # Errors
+    /// `MaxTimeMSExpired` (50), `Interrupted` (11601).
+    pub fn check(&self) -> Result<()> {
+        self.interrupt.check(self.state.database.environment())
+    }
+
+    /// Who a cursor belongs to that the command opens or uses.
+    #[must_use]
+    pub fn owner(&self, namespace: impl Into<String>) -> Owner {
+        let txn_number = self.generic.txn_number.filter(|_| self.generic.autocommit == Some(false));
+        Owner {
+            namespace: namespace.into(),
+            session: self.generic.session,
+            txn_number,
+            user: self.request.client.user.clone(),
+        }
+    }
+
+    /// The limits of cursors.
+    #[must_use]
+    pub fn cursor_limits(&self) -> Limits {
+        let options = &self.state.options;
+        Limits {
+            idle_ms: options.cursor_idle_ms,
+            idle_max_ms: options.cursor_idle_max_ms,
+            cursors_max: options.cursors_max,
+        }
+    }
+
+    /// Runs another command in the place of this one, with the same generic fields. The body need not have them.
+    ///
+    /// # Errors
+    /// Those of the command.
+    pub fn run_as(&self, name: &str, body: &DocumentBuf) -> Result<Reply> {
+        let command = self.table.find(name).ok_or_else(|| no_such_command(name))?;
+        let request = Request { body: body.view(), sequences: &[], ..self.request.clone() };
+        parse::check(command, &request)?;
+        let call = Call { command, request: &request, ..self.clone() };
+        (command.run)(&call)
+    }
+}
+
+/// The names of variables begin with a small letter.
+fn check_variable(name: &str) -> Result<()> {
+    let valid = name.starts_with(|c: char| c.is_ascii_lowercase() || !c.is_ascii())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii());
+    if valid {
+        return Ok(());
+    }
+    let what = match name {
+        "" => "empty variable names are not allowed".to_owned(),
+        _ => format!("'{name}' starts with an invalid character for a user variable name"),
+    };
+    Err(Error::new(ErrorCode::FAILED_TO_PARSE, what))
+}
+
+/// `CommandNotFound` (59).
+#[must_use]
+pub fn no_such_command(name: &str) -> Error {
+    Error::new(ErrorCode::COMMAND_NOT_FOUND, format!("no such command: '{name}'"))
+}

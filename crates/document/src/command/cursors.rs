@@ -1,0 +1,379 @@
+//! Cursors: queries whose results are fetched in batches.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::operations::Interrupt;
+use crate::base::num::u64_of;
+use crate::base::{Environment, Error, ErrorCode, Result};
+use crate::bson::{DOCUMENT_BYTES_MAX, DocumentBuf, DocumentBuilder};
+
+/// How many documents the first batch has when the command does not say it.
+pub const FIRST_BATCH_MAX: u64 = 101;
+
+/// Where the documents of a cursor come from.
+pub trait Source: Send + Debug {
+    /// The next document; nothing at the end, or, when [`Self::is_endless`], when there is none now.
+    ///
+    /// # Errors
+    /// Those of the query; nothing follows an error.
+    fn advance(&mut self) -> Result<Option<DocumentBuf>>;
+
+    /// Whether it is known that nothing follows, without looking for it.
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    /// Whether the cursor stays open when there is no document now.
+    fn is_endless(&self) -> bool {
+        false
+    }
+
+    /// Waits for a document until a time in milliseconds since 1970, for a source that is endless.
+    ///
+    /// # Errors
+    /// Those of the query.
+    fn wait(&mut self, _until_ms: i64, _interrupt: &Interrupt) -> Result<()> {
+        Ok(())
+    }
+
+    /// Where a later stream goes on behind the batch, `postBatchResumeToken`.
+    fn resume_token(&self) -> Option<DocumentBuf> {
+        None
+    }
+}
+
+/// The documents of an iterator.
+#[derive(Debug)]
+pub struct Documents<I>(pub I);
+
+impl<I: Iterator<Item = Result<DocumentBuf>> + Send + Debug> Source for Documents<I> {
+    fn advance(&mut self) -> Result<Option<DocumentBuf>> {
+        self.0.next().transpose()
+    }
+}
+
+/// Documents that are all known.
+#[derive(Debug)]
+pub struct Known(std::vec::IntoIter<DocumentBuf>);
+
+impl Known {
+    /// The source of these documents.
+    #[must_use]
+    pub fn new(documents: Vec<DocumentBuf>) -> Self {
+        Self(documents.into_iter())
+    }
+}
+
+impl Source for Known {
+    fn advance(&mut self) -> Result<Option<DocumentBuf>> {
+        Ok(self.0.next())
+    }
+
+    fn is_done(&self) -> bool {
+        self.0.len() == 0
+    }
+}
+
+/// Who may use a cursor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The namespace that `getMore` must name.
+    pub namespace: String,
+    /// The session.
+    pub session: Option<[u8; 16]>,
+    /// The transaction within the session.
+    pub txn_number: Option<i64>,
+    /// The user.
+    pub user: Option<String>,
+}
+
+/// A cursor that no batch is fetched from now.
+#[derive(Debug)]
+pub struct Cursor {
+    /// The documents.
+    pub source: Box<dyn Source>,
+    /// Who may use it.
+    pub owner: Owner,
+    /// Whether it stays open for longer when it is not used.
+    pub no_timeout: bool,
+    /// Whether `getMore` waits for documents.
+    pub awaits_data: bool,
+    /// How many milliseconds of the command's limit are left; nothing without a limit.
+    pub left_ms: Option<u64>,
+    /// The command that opened it.
+    pub command: DocumentBuf,
+    /// A document that was too large for the batch before.
+    pub kept: Option<DocumentBuf>,
+}
+
+impl Cursor {
+    /// A cursor over documents.
+    #[must_use]
+    pub fn new(source: impl Source + 'static, owner: Owner, command: DocumentBuf) -> Self {
+        Self {
+            source: Box::new(source),
+            owner,
+            no_timeout: false,
+            awaits_data: false,
+            left_ms: None,
+            command,
+            kept: None,
+        }
+    }
+
+    /// Pushes documents to the open array of a reply: up to `documents_max`, and up to 16 MiB. Whether the cursor is at
+    /// its end.
+    ///
+    /// # Errors
+    /// Those of the source, and of `check`, which is asked before each document.
+    pub fn fill(
+        &mut self,
+        builder: &mut DocumentBuilder,
+        documents_max: u64,
+        mut check: impl FnMut() -> Result<()>,
+    ) -> Result<bool> {
+        let mut count = 0;
+        while count < documents_max {
+            check()?;
+            let document = match self.kept.take() {
+                Some(document) => document,
+                None => match self.source.advance()? {
+                    Some(document) => document,
+                    None => return Ok(!self.source.is_endless()),
+                },
+            };
+            if count > 0 && builder.len() + document.as_bytes().len() > DOCUMENT_BYTES_MAX {
+                self.kept = Some(document);
+                return Ok(false);
+            }
+            builder.push(&document);
+            count += 1;
+        }
+        Ok(self.source.is_done() && self.kept.is_none())
+    }
+}
+
+/// A cursor in the registry.
+#[derive(Debug)]
+struct Slot {
+    owner: Owner,
+    no_timeout: bool,
+    /// When it was used last, in milliseconds since 1970.
+    used_ms: i64,
+    /// Nothing while a batch is fetched.
+    cursor: Option<Box<Cursor>>,
+    /// Ends the fetch of a batch when the cursor is killed.
+    fetching: Option<Arc<Interrupt>>,
+}
+
+/// The open cursors of a service.
+#[derive(Debug, Default)]
+pub struct Cursors {
+    slots: Mutex<Slots>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    open: HashMap<i64, Slot>,
+    /// When idle cursors were looked for last, in milliseconds since 1970.
+    swept_ms: i64,
+    timed_out: u64,
+}
+
+/// The limits of a registry, as the options of the service have them.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// After how many milliseconds without use a cursor is closed.
+    pub idle_ms: u64,
+    /// The same for those that do not time out.
+    pub idle_max_ms: u64,
+    /// How many there may be.
+    pub cursors_max: usize,
+}
+
+/// What `serverStatus` tells of cursors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CursorCounts {
+    /// Open cursors.
+    pub open: u64,
+    /// Those of them that a batch is fetched from.
+    pub pinned: u64,
+    /// Those of them that do not time out.
+    pub no_timeout: u64,
+    /// Cursors that were closed because they were not used.
+    pub timed_out: u64,
+}
+
+/// How often idle cursors are looked for, in milliseconds.
+const SWEEP_MS: i64 = 1000;
+
+impl Cursors {
+    /// Keeps a cursor, and returns its id.
+    ///
+    /// # Errors
+    /// `OperationFailed` (96) when there are as many as there may be.
+    pub fn add(&self, cursor: Cursor, environment: &dyn Environment, limits: Limits) -> Result<i64> {
+        let now = environment.now_ms();
+        let mut slots = self.slots.lock();
+        slots.sweep(now, limits);
+        if slots.open.len() >= limits.cursors_max {
+            let what = format!("{} cursors are open, which is the limit", slots.open.len());
+            return Err(Error::new(ErrorCode::OPERATION_FAILED, what));
+        }
+        let id = loop {
+            let id = (environment.random() >> 1).cast_signed();
+            if id != 0 && !slots.open.contains_key(&id) {
+                break id;
+            }
+        };
+        let slot = Slot {
+            owner: cursor.owner.clone(),
+            no_timeout: cursor.no_timeout,
+            used_ms: now,
+            cursor: Some(Box::new(cursor)),
+            fetching: None,
+        };
+        slots.open.insert(id, slot);
+        Ok(id)
+    }
+
+    /// Takes a cursor for a batch of a client. It must be given back, or removed.
+    ///
+    /// # Errors
+    /// `CursorNotFound` (43), `Unauthorized` (13) for another user or namespace, 50736 to 50741 for another session or
+    /// transaction, `CursorInUse` (12051).
+    pub fn take(
+        &self,
+        id: i64,
+        who: &Owner,
+        interrupt: &Arc<Interrupt>,
+        environment: &dyn Environment,
+        limits: Limits,
+    ) -> Result<Box<Cursor>> {
+        let mut slots = self.slots.lock();
+        slots.sweep(environment.now_ms(), limits);
+        let slot = slots.open.get_mut(&id).ok_or_else(|| not_found(id))?;
+        slot.owner.check(who, id)?;
+        let Some(cursor) = slot.cursor.take() else {
+            return Err(Error::new(ErrorCode::CURSOR_IN_USE, format!("cursor id {id} is already in use")));
+        };
+        slot.fetching = Some(Arc::clone(interrupt));
+        Ok(cursor)
+    }
+
+    /// Gives back a cursor after a batch.
+    ///
+    /// # Errors
+    /// `CursorKilled` (237) when it was killed meanwhile.
+    pub fn give_back(&self, id: i64, cursor: Box<Cursor>, now_ms: i64) -> Result<()> {
+        let mut slots = self.slots.lock();
+        let Some(slot) = slots.open.get_mut(&id) else {
+            return Err(Error::new(ErrorCode::CURSOR_KILLED, format!("cursor id {id} was killed")));
+        };
+        slot.used_ms = now_ms;
+        slot.cursor = Some(cursor);
+        slot.fetching = None;
+        Ok(())
+    }
+
+    /// Forgets a cursor; whether it was there.
+    pub fn remove(&self, id: i64) -> bool {
+        let removed = self.slots.lock().open.remove(&id);
+        // Dropped here, without the lock: a snapshot goes with it.
+        removed.inspect(|slot| slot.fetching.iter().for_each(|interrupt| interrupt.kill())).is_some()
+    }
+
+    /// Who may use a cursor.
+    #[must_use]
+    pub fn owner(&self, id: i64) -> Option<Owner> {
+        self.slots.lock().open.get(&id).map(|slot| slot.owner.clone())
+    }
+
+    /// Forgets the cursors of which `is_meant` is true, such as those of a session; how many those were.
+    pub fn remove_where(&self, is_meant: impl Fn(&Owner) -> bool) -> usize {
+        let mut slots = self.slots.lock();
+        let ids: Vec<i64> = slots.open.iter().filter(|(_, slot)| is_meant(&slot.owner)).map(|(id, _)| *id).collect();
+        let removed: Vec<Slot> = ids.iter().filter_map(|id| slots.open.remove(id)).collect();
+        drop(slots);
+        removed.iter().filter_map(|slot| slot.fetching.as_ref()).for_each(|interrupt| interrupt.kill());
+        removed.len()
+    }
+
+    /// Closes the cursors that have not been used for too long.
+    pub fn sweep(&self, now_ms: i64, limits: Limits) {
+        let mut slots = self.slots.lock();
+        slots.swept_ms = i64::MIN;
+        slots.sweep(now_ms, limits);
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn counts(&self) -> CursorCounts {
+        let slots = self.slots.lock();
+        let count = |is: fn(&Slot) -> bool| u64_of(slots.open.values().filter(|slot| is(slot)).count());
+        CursorCounts {
+            open: u64_of(slots.open.len()),
+            pinned: count(|slot| slot.cursor.is_none()),
+            no_timeout: count(|slot| slot.no_timeout),
+            timed_out: slots.timed_out,
+        }
+    }
+}
+
+impl Slots {
+    fn sweep(&mut self, now_ms: i64, limits: Limits) {
+        if now_ms.saturating_sub(self.swept_ms) < SWEEP_MS {
+            return;
+        }
+        self.swept_ms = now_ms;
+        let before = self.open.len();
+        self.open.retain(|_, slot| {
+            let idle = u64::try_from(now_ms.saturating_sub(slot.used_ms)).unwrap_or_default();
+            let limit = if slot.no_timeout { limits.idle_max_ms } else { limits.idle_ms };
+            slot.cursor.is_none() || idle < limit
+        });
+        self.timed_out += u64_of(before - self.open.len());
+    }
+}
+
+impl Owner {
+    /// Whether a client may use a cursor of this owner.
+    fn check(&self, who: &Self, id: i64) -> Result<()> {
+        let unauthorized = |what: String| Err(Error::new(ErrorCode::UNAUTHORIZED, what));
+        if self.user != who.user {
+            return unauthorized(format!("cursor id {id} was not created by the authenticated user"));
+        }
+        if self.namespace != who.namespace {
+            let what = format!(
+                "Requested getMore on namespace '{}', but cursor belongs to a different namespace {}",
+                who.namespace, self.namespace
+            );
+            return unauthorized(what);
+        }
+        let refused = |code, what: &str| {
+            Err(Error::new(ErrorCode::new(code), format!("Cannot run getMore on cursor {id}, which was {what}")))
+        };
+        match (self.session, who.session) {
+            (None, Some(_)) => return refused(50736, "not created in a session, in a session"),
+            (Some(_), None) => return refused(50737, "created in a session, without an lsid"),
+            (Some(one), Some(other)) if one != other => return refused(50738, "created in another session"),
+            _ => {}
+        }
+        match (self.txn_number, who.txn_number) {
+            (None, Some(_)) => refused(50739, "not created in a transaction, in a transaction"),
+            (Some(_), None) => refused(50740, "created in a transaction, without a txnNumber"),
+            (Some(one), Some(other)) if one != other => refused(50741, "created in another transaction"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `CursorNotFound` (43).
+#[must_use]
+pub fn not_found(id: i64) -> Error {
+    Error::new(ErrorCode::CURSOR_NOT_FOUND, format!("cursor id {id} not found"))
+}

@@ -1,0 +1,276 @@
+//! The command `find`.
+
+use std::sync::Arc;
+
+use super::call::Call;
+use super::cursors::{Cursor, Known, Source};
+use super::reply::{FirstBatch, first_batch, short};
+use super::spec::{Command, Field, FieldType, Privilege, Reply, Target};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value};
+use crate::catalog::{CollectionState, Entry, Namespace, check_collation};
+use crate::exec::Execution;
+use crate::expr::Context;
+use crate::keys::encode_id;
+use crate::path::Sort;
+use crate::plan::{Hint, Query};
+use crate::projection::{Projection, Use};
+use crate::query::Filter;
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[Command::new("find", Target::Collection, "Finds documents.", find)
+    .fields(&[
+        Field::optional("filter", FieldType::Object),
+        Field::optional("sort", FieldType::Object),
+        Field::optional("projection", FieldType::Object),
+        Field::optional("hint", FieldType::Any),
+        Field::optional("skip", FieldType::Long).at_least(0),
+        Field::optional("limit", FieldType::Long).at_least(0),
+        Field::optional("batchSize", FieldType::Long).at_least(0),
+        Field::optional("singleBatch", FieldType::Bool),
+        Field::optional("max", FieldType::Object),
+        Field::optional("min", FieldType::Object),
+        Field::optional("returnKey", FieldType::Bool),
+        Field::optional("showRecordId", FieldType::Bool),
+        Field::optional("tailable", FieldType::Bool),
+        Field::optional("awaitData", FieldType::Bool),
+        Field::optional("oplogReplay", FieldType::Bool),
+        Field::optional("noCursorTimeout", FieldType::Bool),
+        Field::optional("allowPartialResults", FieldType::Bool),
+        Field::optional("allowDiskUse", FieldType::Bool),
+        Field::optional("collation", FieldType::Object),
+        Field::optional("let", FieldType::Object),
+        Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
+        Field::optional("includeQueryStatsMetrics", FieldType::Bool),
+        Field::optional("term", FieldType::Long),
+        Field::optional("readOnce", FieldType::Bool),
+        Field::optional("querySettings", FieldType::Object),
+    ])
+    .needs(&[Privilege::on_collection("find")])
+    .reads()
+    .in_transactions()
+    .stable()];
+
+fn find(call: &Call<'_>) -> Result<Reply> {
+    let (namespace, entry) = call.entry()?;
+    check_options(call)?;
+    let query = query(call, &call.context()?)?;
+    let state = match entry {
+        None => return open(call, &namespace, Known::new(Vec::new())),
+        Some(Entry::View(_)) => return on_view(call, &namespace),
+        Some(Entry::Collection(state)) => state,
+    };
+    if call.is_set("tailable") {
+        let what = "error processing query: tailable cursor requested on non capped collection";
+        return Err(Error::bad_value(what));
+    }
+    let found = Found::open(call, &state, query)?;
+    open(call, &namespace, found)
+}
+
+fn open(call: &Call<'_>, namespace: &Namespace, source: impl Source + 'static) -> Result<Reply> {
+    let mut cursor = Cursor::new(source, call.owner(namespace.as_str()), short(call.request.body));
+    cursor.no_timeout = call.is_set("noCursorTimeout");
+    let batch = FirstBatch { size: call.count("batchSize"), single: call.is_set("singleBatch") };
+    first_batch(call, cursor, batch)
+}
+
+/// Refuses options that do not go together or are not supported.
+fn check_options(call: &Call<'_>) -> Result<()> {
+    if call.is_set("awaitData") && !call.is_set("tailable") {
+        let what = "Cannot set 'awaitData' without also setting 'tailable'";
+        return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
+    }
+    if call.is_set("tailable") && call.is_set("singleBatch") {
+        let what = "cannot use tailable option with the 'singleBatch' option";
+        return Err(Error::bad_value(what));
+    }
+    refuse_collation(call)
+}
+
+/// Refuses a collation that is not the simple one.
+///
+/// # Errors
+/// `BadValue` (2), `TypeMismatch` (14).
+pub(super) fn refuse_collation(call: &Call<'_>) -> Result<()> {
+    match call.value("collation") {
+        Some(Value::Document(collation)) if collation.is_empty() => Ok(()),
+        Some(collation) => check_collation(&collation),
+        None => Ok(()),
+    }
+}
+
+/// What the command asks for.
+///
+/// # Errors
+/// Those of the filter, the sort pattern, the projection and the hint.
+pub(super) fn query(call: &Call<'_>, context: &Context) -> Result<Query> {
+    let mut query = Query::new(Filter::parse(call.document_or_empty("filter"), context)?);
+    query.hint = call.value("hint").map(hint).transpose()?.flatten();
+    set_sort(&mut query, call.document_or_empty("sort"))?;
+    let projection = call.document_or_empty("projection");
+    if !projection.is_empty() {
+        query.projection = Some(Projection::parse(projection, Use::Find, context)?);
+    }
+    query.skip = call.count("skip").unwrap_or_default();
+    query.limit = call.count("limit").filter(|limit| *limit > 0);
+    query.min = call.document("min").filter(|min| !min.is_empty()).map(DocumentBuf::from);
+    query.max = call.document("max").filter(|max| !max.is_empty()).map(DocumentBuf::from);
+    if (query.min.is_some() || query.max.is_some()) && query.hint.is_none() {
+        let what = "When using min()/max() a hint of which index to use must be provided";
+        return Err(Error::new(ErrorCode::new(51173), what));
+    }
+    query.return_key = call.is_set("returnKey");
+    Ok(query)
+}
+
+/// Sets the order, of which `{$natural: 1}` is a hint.
+fn set_sort(query: &mut Query, sort: Document<'_>) -> Result<()> {
+    match sort.get("$natural") {
+        Some(natural) => {
+            if sort.elements().nth(1).is_some() {
+                let what = "Cannot include '$natural' in compound sort: it must be the only field";
+                return Err(Error::bad_value(what));
+            }
+            if query.hint.as_ref().is_some_and(|hint| !matches!(hint, Hint::Natural { .. })) {
+                return Err(Error::bad_value("cannot hint an index and sort by '$natural'"));
+            }
+            query.hint = Some(Hint::Natural { reverse: natural_direction(&natural)? });
+        }
+        None if !sort.is_empty() => query.sort = Some(Sort::parse(sort)?),
+        None => {}
+    }
+    Ok(())
+}
+
+/// The index that a command must use.
+///
+/// # Errors
+/// `FailedToParse` (9) for what is neither a string nor a document.
+pub(super) fn hint(value: Value<'_>) -> Result<Option<Hint>> {
+    match value {
+        Value::String(name) => Ok(Some(Hint::Name(name.to_str_lossy().into_owned()))),
+        Value::Document(pattern) => match pattern.get("$natural") {
+            _ if pattern.is_empty() => Ok(None),
+            Some(natural) => Ok(Some(Hint::Natural { reverse: natural_direction(&natural)? })),
+            None => Ok(Some(Hint::Pattern(DocumentBuf::from(pattern)))),
+        },
+        _ => Err(Error::new(ErrorCode::FAILED_TO_PARSE, "Hint must be a string or an object")),
+    }
+}
+
+fn natural_direction(value: &Value<'_>) -> Result<bool> {
+    match value.as_exact_i64().filter(|_| value.kind().is_number()) {
+        Some(1) => Ok(false),
+        Some(-1) => Ok(true),
+        _ => Err(Error::bad_value(format!("$natural must be 1 or -1, it is {value}"))),
+    }
+}
+
+/// A find on a view is a pipeline.
+fn on_view(call: &Call<'_>, namespace: &Namespace) -> Result<Reply> {
+    for option in [
+        "hint",
+        "min",
+        "max",
+        "returnKey",
+        "showRecordId",
+        "tailable",
+        "awaitData",
+        "noCursorTimeout",
+        "allowPartialResults",
+    ] {
+        let given = call.value(option).is_some_and(|value| !matches!(value, Value::Bool(false)));
+        if given && option != "hint" {
+            let what = format!("The option '{option}' is not supported on a view: {namespace}");
+            return Err(Error::new(ErrorCode::INVALID_PIPELINE_OPERATOR, what));
+        }
+    }
+    let mut body = DocumentBuilder::new();
+    body.append("aggregate", namespace.collection()).open_array("pipeline");
+    for (stage, field) in [("$match", "filter"), ("$sort", "sort")] {
+        let spec = call.document_or_empty(field);
+        if !spec.is_empty() && spec.get("$natural").is_none() {
+            body.push_document().append(stage, spec).close();
+        }
+    }
+    let limit = call.long("limit").filter(|limit| *limit > 0);
+    for (stage, number) in [("$skip", call.long("skip").filter(|skip| *skip > 0)), ("$limit", limit)] {
+        if let Some(number) = number {
+            body.push_document().append(stage, number).close();
+        }
+    }
+    let projection = call.document_or_empty("projection");
+    if !projection.is_empty() {
+        body.push_document().append("$project", projection).close();
+    }
+    body.close().open_document("cursor");
+    let size = if call.is_set("singleBatch") { limit.or(Some(i64::from(i32::MAX))) } else { call.long("batchSize") };
+    if let Some(size) = size {
+        body.append("batchSize", size);
+    }
+    body.close();
+    for field in ["hint", "let", "collation", "allowDiskUse", "collectionUUID"] {
+        if let Some(value) = call.value(field) {
+            body.append(field, value);
+        }
+    }
+    call.run_as("aggregate", &body.finish())
+}
+
+/// The documents that a find has found.
+#[derive(Debug)]
+struct Found {
+    execution: Execution<'static>,
+    /// How many there may still be.
+    left: u64,
+    /// The projection, when the documents show under which key they are stored.
+    with_record_id: Option<Option<Projection>>,
+}
+
+impl Found {
+    fn open(call: &Call<'_>, state: &CollectionState, mut query: Query) -> Result<Self> {
+        let left = query.limit.unwrap_or(u64::MAX);
+        let with_record_id = call.is_set("showRecordId").then(|| query.projection.take());
+        let execution = Execution::open(call.reader()?, state, Arc::new(query))?;
+        Ok(Self { execution, left, with_record_id })
+    }
+}
+
+impl Source for Found {
+    fn advance(&mut self) -> Result<Option<DocumentBuf>> {
+        let found = match &self.with_record_id {
+            None => self.execution.advance()?,
+            Some(projection) => match self.execution.next_match()? {
+                None => None,
+                Some(found) => Some(add_record_id(found.document.view(), projection.as_ref(), found.position)?),
+            },
+        };
+        if found.is_some() {
+            self.left = self.left.saturating_sub(1);
+        }
+        Ok(found)
+    }
+
+    fn is_done(&self) -> bool {
+        self.left == 0
+    }
+}
+
+/// A document with `$recordId`: the key under which it is stored, in hexadecimal digits.
+fn add_record_id(
+    document: Document<'_>,
+    projection: Option<&Projection>,
+    position: Option<usize>,
+) -> Result<DocumentBuf> {
+    let mut key = Vec::new();
+    document.first().into_iter().for_each(|first| encode_id(&mut key, &first.value));
+    let digits: String = key.iter().map(|byte| format!("{byte:02X}")).collect();
+    let mut builder = DocumentBuilder::new();
+    match projection {
+        None => builder.append_all(document),
+        Some(projection) => builder.append_all(projection.apply(document, position)?.view()),
+    };
+    builder.append("$recordId", &digits);
+    Ok(builder.finish())
+}

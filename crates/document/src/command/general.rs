@@ -1,0 +1,39 @@
+//! Commands about the commands themselves: `ping`, `listCommands`.
+
+use super::call::Call;
+use super::spec::{Command, Reply, Target};
+use crate::base::Result;
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("ping", Target::Value(&[]), "Answers.", ping).stable(),
+    Command::new("listCommands", Target::Value(&[]), "Tells which commands there are.", list_commands),
+];
+
+fn ping(_call: &Call<'_>) -> Result<Reply> {
+    Ok(Reply::new())
+}
+
+fn list_commands(call: &Call<'_>) -> Result<Reply> {
+    let mut reply = Reply::new();
+    reply.open_document("commands");
+    for command in call.table.all() {
+        reply.open_document(command.name).append("help", command.help);
+        if !command.aliases.is_empty() {
+            reply.open_array("aliases");
+            command.aliases.iter().for_each(|alias| {
+                reply.push(*alias);
+            });
+            reply.close();
+        }
+        reply.append("requiresAuth", !command.privileges.is_empty());
+        reply.append("secondaryOk", false).append("adminOnly", !command.everywhere);
+        reply.open_array("apiVersions");
+        if command.stable {
+            reply.push("1");
+        }
+        reply.close().open_array("deprecatedApiVersions").close().close();
+    }
+    reply.close();
+    Ok(reply)
+}

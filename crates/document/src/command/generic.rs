@@ -1,0 +1,360 @@
+//! The fields that every command takes.
+
+use super::spec::{Access, Command, Field, FieldType};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, Kind, Timestamp, Value};
+
+/// The generic fields. Those that only matter between the servers of a cluster are accepted without effect, as a single
+/// server of MongoDB does.
+pub const FIELDS: &[Field] = &[
+    Field::optional("$db", FieldType::String),
+    Field::optional("lsid", FieldType::Object),
+    Field::optional("txnNumber", FieldType::OneOf(&[Kind::Int64])),
+    Field::optional("autocommit", FieldType::StrictBool),
+    Field::optional("startTransaction", FieldType::StrictBool),
+    Field::optional("readConcern", FieldType::Object),
+    Field::optional("writeConcern", FieldType::Object),
+    Field::optional("$readPreference", FieldType::Object),
+    Field::optional("$clusterTime", FieldType::Object),
+    Field::optional("$audit", FieldType::Object),
+    Field::optional("$client", FieldType::Object),
+    Field::optional("$configServerState", FieldType::Object),
+    Field::optional("$topologyTime", FieldType::Any),
+    Field::optional("$configTime", FieldType::Any),
+    Field::optional("$oplogQueryData", FieldType::Any),
+    Field::optional("$queryOptions", FieldType::Object),
+    Field::optional("$replData", FieldType::Any),
+    Field::optional("$traceCtx", FieldType::Any),
+    Field::optional("comment", FieldType::Any),
+    Field::optional("maxTimeMS", FieldType::Any),
+    Field::optional("maxTimeMSOpOnly", FieldType::Any),
+    Field::optional("apiVersion", FieldType::String),
+    Field::optional("apiStrict", FieldType::Bool),
+    Field::optional("apiDeprecationErrors", FieldType::Bool),
+    Field::optional("databaseVersion", FieldType::Object),
+    Field::optional("shardVersion", FieldType::Any),
+    Field::optional("help", FieldType::Bool),
+    Field::optional("rawData", FieldType::Bool),
+    Field::optional("mayBypassWriteBlocking", FieldType::Bool),
+    Field::optional("expectPrefix", FieldType::Bool),
+    Field::optional("requestGossipRoutingCache", FieldType::Any),
+];
+
+/// The most milliseconds of `maxTimeMS`.
+const MAX_TIME_MS: i64 = i32::MAX as i64;
+
+/// The values of the generic fields.
+#[derive(Clone, Debug, Default)]
+pub struct Generic<'r> {
+    /// The id of the session.
+    pub session: Option<[u8; 16]>,
+    /// The number of the transaction or retryable write within the session.
+    pub txn_number: Option<i64>,
+    /// `false` for a command within a transaction.
+    pub autocommit: Option<bool>,
+    /// Whether the command begins a transaction.
+    pub start_transaction: bool,
+    /// What reads see.
+    pub read_concern: ReadConcern,
+    /// What a write's reply promises, if it was told.
+    pub write_concern: Option<WriteConcern>,
+    /// How long the command may take in milliseconds; 0 for no limit.
+    pub max_time_ms: u64,
+    /// A remark.
+    pub comment: Option<Value<'r>>,
+    /// The cluster time that the client knows.
+    pub cluster_time: Option<Timestamp>,
+}
+
+/// A read concern.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadConcern {
+    /// The level, if it was told.
+    pub level: Option<ReadLevel>,
+    /// Reads see at least the writes up to this time.
+    pub after: Option<Timestamp>,
+    /// Reads see the writes up to this time.
+    pub at: Option<Timestamp>,
+}
+
+/// The level of a read concern. On one server all of them mean the same, except that `Snapshot` may have a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadLevel {
+    /// `local`.
+    Local,
+    /// `available`.
+    Available,
+    /// `majority`.
+    Majority,
+    /// `linearizable`.
+    Linearizable,
+    /// `snapshot`.
+    Snapshot,
+}
+
+/// A write concern.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteConcern {
+    /// How many servers, or which: a number, `majority`, or another name.
+    pub w: Option<Acknowledged>,
+    /// Whether the write is in the log on the device.
+    pub journal: Option<bool>,
+    /// How long to wait for it, in milliseconds.
+    pub timeout_ms: i64,
+}
+
+/// Which servers acknowledge a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acknowledged {
+    /// So many.
+    Servers(i64),
+    /// More than half of them.
+    Majority,
+    /// Those with a tag.
+    Tag(String),
+}
+
+impl WriteConcern {
+    /// Whether the write must be on the device before the reply.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.journal == Some(true) || (self.w == Some(Acknowledged::Majority) && self.journal != Some(false))
+    }
+}
+
+impl<'r> Generic<'r> {
+    /// Reads the generic fields of a command whose fields have been checked.
+    ///
+    /// # Errors
+    /// Those of MongoDB for values that are out of their range, or that the command does not take.
+    pub fn parse(command: &Command, body: Document<'r>) -> Result<Self> {
+        let mut parsed = Self::default();
+        for element in body.elements().skip(1).filter(|element| !element.value.is_nullish()) {
+            let value = element.value;
+            match element.name.as_str() {
+                Some("lsid") => parsed.session = value.as_document().map(session_id).transpose()?,
+                Some("txnNumber") => parsed.txn_number = value.as_exact_i64(),
+                Some("autocommit") => parsed.autocommit = Some(value == Value::Bool(true)),
+                Some("startTransaction") => parsed.start_transaction = value == Value::Bool(true),
+                Some("readConcern") => {
+                    parsed.read_concern = read_concern(command, value.as_document().unwrap_or(Document::empty()))?;
+                }
+                Some("writeConcern") => {
+                    parsed.write_concern =
+                        Some(write_concern(command, value.as_document().unwrap_or(Document::empty()))?);
+                }
+                Some("maxTimeMS") => parsed.max_time_ms = max_time_ms(&value)?,
+                Some("comment") => parsed.comment = Some(value),
+                Some("$clusterTime") => parsed.cluster_time = Some(cluster_time(&value)?),
+                _ => {}
+            }
+        }
+        check_api(command, body)?;
+        parsed.check_transaction()?;
+        Ok(parsed)
+    }
+
+    fn check_transaction(&self) -> Result<()> {
+        let invalid = |what: &str| Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+        if self.txn_number.is_some() && self.session.is_none() {
+            return invalid("Transaction number requires a session ID to also be specified");
+        }
+        if self.txn_number.is_some_and(|number| number < 0) {
+            return invalid("Transaction number cannot be negative");
+        }
+        match self.autocommit {
+            Some(_) if self.txn_number.is_none() => {
+                invalid("'autocommit' field requires a transaction number to also be specified")
+            }
+            Some(true) => invalid("Specifying autocommit=true is not allowed."),
+            None if self.start_transaction => {
+                invalid("Specifying 'startTransaction' requires the 'autocommit' field to be specified")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The id of a session, of a document such as `{id: UUID(..)}`.
+///
+/// # Errors
+/// `TypeMismatch` (14), `IDLFailedToParse` (40414), `IDLUnknownField` (40415), `InvalidUUID` (207).
+pub fn session_id(lsid: Document<'_>) -> Result<[u8; 16]> {
+    let mut id = None;
+    for element in lsid {
+        match (element.name.as_str(), element.value) {
+            (Some("id"), Value::Binary(4, bytes)) => {
+                let what = "uuid must be a 16-byte binary field with UUID (4) subtype";
+                id = Some(
+                    *bytes
+                        .first_chunk()
+                        .filter(|_| bytes.len() == 16)
+                        .ok_or_else(|| Error::new(ErrorCode::INVALID_UUID, what))?,
+                );
+            }
+            (Some("id"), other) => {
+                return Err(super::parse::wrong_type("LogicalSessionId.id", &other, &[Kind::Binary]));
+            }
+            (Some("uid" | "txnNumber" | "txnUUID"), _) => {}
+            (_, _) => {
+                let what = format!("BSON field 'LogicalSessionId.{}' is an unknown field.", element.name);
+                return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));
+            }
+        }
+    }
+    let what = "BSON field 'LogicalSessionId.id' is missing but a required field";
+    id.ok_or_else(|| Error::new(ErrorCode::IDL_FAILED_TO_PARSE, what))
+}
+
+/// The milliseconds of `maxTimeMS`.
+///
+/// # Errors
+/// `BadValue` (2) for what is no whole number from 0 to 2^31 - 1, `TypeMismatch` (14) for what is no number.
+pub fn max_time_ms(value: &Value<'_>) -> Result<u64> {
+    if !value.kind().is_number() {
+        return Err(super::parse::wrong_type("maxTimeMS", value, FieldType::Long.kinds()));
+    }
+    let Some(number) = value.as_exact_i64() else {
+        return Err(Error::bad_value("maxTimeMS has non-integral value"));
+    };
+    let whole = u64::try_from(number).ok().filter(|_| number <= MAX_TIME_MS);
+    whole.ok_or_else(|| Error::bad_value(format!("{number} value for maxTimeMS is out of range [0, {MAX_TIME_MS}]")))
+}
+
+fn cluster_time(value: &Value<'_>) -> Result<Timestamp> {
+    match value.as_document().and_then(|time| time.get("clusterTime")) {
+        Some(Value::Timestamp(time)) => Ok(time),
+        Some(other) => Err(super::parse::wrong_type("$clusterTime.clusterTime", &other, &[Kind::Timestamp])),
+        None => Err(Error::new(ErrorCode::NO_SUCH_KEY, "Missing expected field \"clusterTime\"")),
+    }
+}
+
+fn read_concern(command: &Command, concern: Document<'_>) -> Result<ReadConcern> {
+    let mut parsed = ReadConcern::default();
+    let wrong =
+        |name: &str, value: &Value<'_>, kind| super::parse::wrong_type(&format!("readConcern.{name}"), value, &[kind]);
+    for element in concern.elements().filter(|element| !element.value.is_nullish()) {
+        match (element.name.as_str(), element.value) {
+            (Some("level"), Value::String(level)) => {
+                parsed.level = Some(match level.as_str() {
+                    Some("local") => ReadLevel::Local,
+                    Some("available") => ReadLevel::Available,
+                    Some("majority") => ReadLevel::Majority,
+                    Some("linearizable") => ReadLevel::Linearizable,
+                    Some("snapshot") => ReadLevel::Snapshot,
+                    _ => {
+                        let what =
+                            format!("Enumeration value '{level}' for field 'readConcern.level' is not a valid value.");
+                        return Err(Error::bad_value(what));
+                    }
+                });
+            }
+            (Some("level"), other) => return Err(wrong("level", &other, Kind::String)),
+            (Some("afterClusterTime"), Value::Timestamp(time)) => parsed.after = Some(time),
+            (Some("atClusterTime"), Value::Timestamp(time)) => parsed.at = Some(time),
+            (Some(name @ ("afterClusterTime" | "atClusterTime")), other) => {
+                return Err(wrong(name, &other, Kind::Timestamp));
+            }
+            (
+                Some(
+                    "provenance"
+                    | "allowTransactionTableSnapshot"
+                    | "waitLastStableRecoveryTimestamp"
+                    | "$readMajorityTemporarilyUnavailable"
+                    | "afterOpTime",
+                ),
+                _,
+            ) => {}
+            _ => {
+                let what = format!("BSON field 'readConcern.{}' is an unknown field.", element.name);
+                return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));
+            }
+        }
+    }
+    let invalid = |what: String| Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    if parsed.at.is_some() && parsed.level != Some(ReadLevel::Snapshot) {
+        return invalid("readConcern.atClusterTime is only allowed for readConcern level 'snapshot'".to_owned());
+    }
+    if parsed.at.is_some() && parsed.after.is_some() {
+        return invalid("Can not specify both afterClusterTime and atClusterTime".to_owned());
+    }
+    if command.access == Access::Neither
+        && !matches!(parsed.level, None | Some(ReadLevel::Local | ReadLevel::Available))
+    {
+        return invalid(format!("Command {} does not support this readConcern level", command.name));
+    }
+    Ok(parsed)
+}
+
+/// Reads a write concern.
+fn write_concern(command: &Command, concern: Document<'_>) -> Result<WriteConcern> {
+    if command.access != Access::Write {
+        return Err(Error::new(ErrorCode::INVALID_OPTIONS, "Command does not support writeConcern"));
+    }
+    let failed = |what: String| Error::new(ErrorCode::FAILED_TO_PARSE, what);
+    let mut parsed = WriteConcern::default();
+    let mut fsync = None;
+    for element in concern.elements() {
+        let value = element.value;
+        let wrong = |name: &str, kinds| super::parse::wrong_type(&format!("writeConcern.{name}"), &value, kinds);
+        let flag = |name: &str| match value {
+            Value::Bool(is) => Ok(is),
+            other => other.as_f64().map(|number| number != 0.0).ok_or_else(|| wrong(name, FieldType::Bool.kinds())),
+        };
+        match element.name.as_str() {
+            Some("w") => parsed.w = Some(acknowledged(&value)?),
+            Some("j") => parsed.journal = Some(flag("j")?),
+            Some("fsync") => fsync = Some(flag("fsync")?),
+            Some("wtimeout") => {
+                parsed.timeout_ms = value.as_number().and_then(|number| number.trunc_to_i64()).unwrap_or_default();
+            }
+            Some("provenance" | "wElectionId" | "wOpTime" | "getLastError") => {}
+            _ => {
+                let what = format!("BSON field 'writeConcern.{}' is an unknown field.", element.name);
+                return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));
+            }
+        }
+    }
+    if fsync == Some(true) && parsed.journal == Some(true) {
+        return Err(failed("fsync and j options cannot be used together".to_owned()));
+    }
+    if parsed.w == Some(Acknowledged::Servers(0)) && parsed.journal == Some(true) {
+        return Err(failed("Cannot set both w:0 and j:true".to_owned()));
+    }
+    if fsync == Some(true) {
+        parsed.journal = Some(true);
+    }
+    Ok(parsed)
+}
+
+fn acknowledged(value: &Value<'_>) -> Result<Acknowledged> {
+    let failed = |what: &str| Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
+    if let Some(name) = value.as_str() {
+        return Ok(if name == "majority" { Acknowledged::Majority } else { Acknowledged::Tag(name.to_owned()) });
+    }
+    match value.as_number().filter(|_| value.kind().is_number()).and_then(|number| number.trunc_to_i64()) {
+        Some(servers @ 0..=50) => Ok(Acknowledged::Servers(servers)),
+        Some(_) => failed("w has to be a non-negative number and not greater than 50"),
+        None => failed("w has to be a number, string, or object"),
+    }
+}
+
+fn check_api(command: &Command, body: Document<'_>) -> Result<()> {
+    let version = body.get("apiVersion").filter(|value| !value.is_nullish());
+    let strict = body.get("apiStrict").is_some_and(|value| crate::expr::value::truth(&value));
+    let Some(version) = version else {
+        if strict || body.get("apiDeprecationErrors").is_some() {
+            let what = "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion";
+            return Err(Error::new(ErrorCode::API_VERSION_ERROR, what));
+        }
+        return Ok(());
+    };
+    if version.as_str() != Some("1") {
+        return Err(Error::new(ErrorCode::API_VERSION_ERROR, format!("API version must be \"1\", it is {version}")));
+    }
+    if strict && !command.stable {
+        let what = format!("Provided apiStrict:true, but the command {} is not in API Version 1", command.name);
+        return Err(Error::new(ErrorCode::API_STRICT_ERROR, what));
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! The commands `getMore` and `killCursors`.
+
+use std::sync::Arc;
+
+use super::call::Call;
+use super::cursors::Cursor;
+use super::operations::Interrupt;
+use super::parse::wrong_type;
+use super::spec::{Command, Field, FieldType, Privilege, Reply, Target};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{DocumentBuilder, Kind, Value};
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("getMore", Target::Value(&[Kind::Int64]), "Gives the next batch of a cursor.", get_more)
+        .fields(&[
+            Field::required("collection", FieldType::String),
+            Field::optional("batchSize", FieldType::Long).at_least(0),
+            Field::optional("term", FieldType::Long),
+            Field::optional("lastKnownCommittedOpTime", FieldType::Object),
+            Field::optional("includeQueryStatsMetrics", FieldType::Bool),
+        ])
+        .in_transactions()
+        .stable(),
+    Command::new("killCursors", Target::Collection, "Closes cursors.", kill_cursors)
+        .fields(&[Field::required("cursors", FieldType::Array)])
+        .needs(&[Privilege::on_collection("killCursors")])
+        .in_transactions()
+        .stable(),
+];
+
+/// How long `getMore` waits for documents of an endless cursor when it does not say it, in milliseconds.
+const AWAIT_MS: u64 = 1000;
+
+fn get_more(call: &Call<'_>) -> Result<Reply> {
+    let id = call.request.body.first().and_then(|first| first.value.as_exact_i64()).unwrap_or_default();
+    let collection = call.text("collection").unwrap_or_default();
+    if collection.is_empty() {
+        let what = format!("Invalid namespace specified '{}.'", call.request.database);
+        return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
+    }
+    let namespace = format!("{}.{collection}", call.request.database);
+    let (environment, limits) = (call.state.database.environment(), call.cursor_limits());
+    let mut cursor = call.state.cursors.take(id, &call.owner(&namespace), &call.interrupt, environment, limits)?;
+    let mut reply = DocumentBuilder::with_buffer(Vec::with_capacity(4096));
+    reply.open_document("cursor").open_array("nextBatch");
+    let finished = match next_batch(call, &mut cursor, &mut reply) {
+        Ok(finished) => finished,
+        // The cursor was not used, and stays open.
+        Err(error) if error.code() == ErrorCode::BAD_VALUE && cursor_refused(call, &cursor) => {
+            call.state.cursors.give_back(id, cursor, call.state.now_ms())?;
+            return Err(error);
+        }
+        Err(error) => {
+            let there = call.state.cursors.remove(id);
+            return Err(if there { error } else { Error::new(ErrorCode::CURSOR_KILLED, error.message()) });
+        }
+    };
+    reply.close();
+    if let Some(token) = cursor.source.resume_token() {
+        reply.append("postBatchResumeToken", &token);
+    }
+    if finished {
+        call.state.cursors.remove(id);
+    } else {
+        call.state.cursors.give_back(id, cursor, call.state.now_ms())?;
+    }
+    reply.append("id", if finished { 0 } else { id }).append("ns", &namespace).close();
+    Ok(reply)
+}
+
+/// Whether the command has a limit of time that the cursor does not take.
+fn cursor_refused(call: &Call<'_>, cursor: &Cursor) -> bool {
+    call.generic.max_time_ms > 0 && !cursor.awaits_data
+}
+
+/// Fills the batch; whether the cursor is at its end.
+fn next_batch(call: &Call<'_>, cursor: &mut Cursor, reply: &mut DocumentBuilder) -> Result<bool> {
+    if cursor_refused(call, cursor) {
+        return Err(Error::bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor"));
+    }
+    let environment = call.state.database.environment();
+    let size = call.count("batchSize").filter(|size| *size > 0).unwrap_or(u64::MAX);
+    if cursor.awaits_data {
+        let before = reply.len();
+        let finished = cursor.fill(reply, size, || call.interrupt.check_killed())?;
+        if finished || reply.len() > before {
+            return Ok(finished);
+        }
+        let wait = if call.generic.max_time_ms > 0 { call.generic.max_time_ms } else { AWAIT_MS };
+        let until = call.now_ms.saturating_add(i64::try_from(wait).unwrap_or(i64::MAX));
+        cursor.source.wait(until, &call.interrupt)?;
+        return cursor.fill(reply, size, || call.interrupt.check_killed());
+    }
+    // What is left of the time of the command that opened the cursor.
+    let limit = cursor.left_ms.map(|left| Arc::new(Interrupt::after(call.now_ms, left.max(1))));
+    let finished = cursor.fill(reply, size, || {
+        call.interrupt.check_killed()?;
+        limit.as_ref().map_or(Ok(()), |limit| limit.check(environment))
+    })?;
+    cursor.left_ms = limit.and_then(|limit| limit.left_ms(call.state.now_ms()));
+    Ok(finished)
+}
+
+fn kill_cursors(call: &Call<'_>) -> Result<Reply> {
+    let namespace = call.namespace()?;
+    let mut ids = Vec::new();
+    for (at, value) in (0..).zip(call.array("cursors").into_iter().flatten()) {
+        match value {
+            Value::Int64(id) => ids.push(id),
+            other => return Err(wrong_type(&format!("killCursors.cursors.{at}"), &other, &[Kind::Int64])),
+        }
+    }
+    if ids.is_empty() {
+        return Err(Error::bad_value("Must specify at least one cursor id in: killCursors.cursors"));
+    }
+    let (mut killed, mut missing) = (Vec::new(), Vec::new());
+    for id in ids {
+        let owner = call.state.cursors.owner(id);
+        match owner {
+            Some(owner) if owner.user != call.request.client.user => {
+                let what = format!("not authorized to kill cursor {id}");
+                return Err(Error::new(ErrorCode::UNAUTHORIZED, what));
+            }
+            Some(owner) if owner.namespace == namespace.as_str() && call.state.cursors.remove(id) => killed.push(id),
+            _ => missing.push(id),
+        }
+    }
+    let mut reply = Reply::new();
+    let none = Vec::new();
+    for (name, ids) in
+        [("cursorsKilled", &killed), ("cursorsNotFound", &missing), ("cursorsAlive", &none), ("cursorsUnknown", &none)]
+    {
+        reply.open_array(name);
+        ids.iter().for_each(|id| {
+            reply.push(*id);
+        });
+        reply.close();
+    }
+    Ok(reply)
+}

@@ -1,0 +1,65 @@
+//! The command `insert`.
+
+use super::call::Call;
+use super::reply::{append_write_errors, count};
+use super::spec::{Command, Field, FieldType, Privilege, Reply, Target};
+use super::state::Counters;
+use crate::base::num::u64_of;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::Kind;
+use crate::collection::handle::InsertMany;
+
+/// The most statements of one command of writes.
+pub(super) const STATEMENTS_MAX: usize = 100_000;
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[Command::new("insert", Target::Collection, "Inserts documents.", insert)
+    .fields(&[
+        Field::required("documents", FieldType::Documents),
+        Field::optional("ordered", FieldType::Bool),
+        Field::optional("bypassDocumentValidation", FieldType::Bool),
+        Field::optional("bypassEmptyTsReplacement", FieldType::Bool),
+        Field::optional("stmtId", FieldType::Int),
+        Field::optional("stmtIds", FieldType::Array),
+        Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
+    ])
+    .needs(&[Privilege::on_collection("insert")])
+    .writes()
+    .in_transactions()
+    .stable()];
+
+/// Refuses no statements, and too many of them.
+///
+/// # Errors
+/// `InvalidLength` (16).
+pub(super) fn check_statements(count: usize) -> Result<()> {
+    if (1..=STATEMENTS_MAX).contains(&count) {
+        return Ok(());
+    }
+    let what = format!("Write batch sizes must be between 1 and {STATEMENTS_MAX}. Got {count} operations.");
+    Err(Error::new(ErrorCode::INVALID_LENGTH, what))
+}
+
+fn insert(call: &Call<'_>) -> Result<Reply> {
+    let documents = call.documents("documents");
+    check_statements(documents.len())?;
+    Counters::add(&call.state.counters.insert, u64_of(documents.len()));
+    let (namespace, options) = (call.entry()?.0, call.write_options()?);
+    let ordered = call.flag("ordered").unwrap_or(true);
+    let inserted = match call.state.database.collection_or_create(namespace.as_str()) {
+        Ok(collection) => {
+            let checked = documents.into_iter().map(|document| call.check().map(|()| document));
+            collection.insert_many(checked.map_while(Result::ok), ordered, options)?
+        }
+        // A view takes no documents.
+        Err(error) if error.code() == ErrorCode::COMMAND_NOT_SUPPORTED_ON_VIEW => {
+            InsertMany { inserted: 0, errors: vec![(0, error)] }
+        }
+        Err(error) => return Err(error),
+    };
+    call.check()?;
+    let mut reply = Reply::new();
+    reply.append("n", count(u64_of(inserted.inserted)));
+    append_write_errors(&mut reply, &inserted.errors);
+    Ok(reply)
+}

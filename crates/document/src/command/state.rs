@@ -1,0 +1,140 @@
+//! What commands share while the service runs.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use spinney::Durability;
+
+use super::cursors::Cursors;
+use super::operations::Operations;
+use crate::bson::DocumentBuilder;
+use crate::database::Database;
+
+/// Options of a service.
+#[derive(Clone, Debug)]
+pub struct ServiceOptions {
+    /// What the commit of a write survives that asks for neither `j` nor `w: "majority"`. Default: what the engine's
+    /// options say.
+    pub durability: Option<Durability>,
+    /// After how many milliseconds without a `getMore` a cursor is closed. Default ten minutes.
+    pub cursor_idle_ms: u64,
+    /// After how many milliseconds without a `getMore` a cursor with `noCursorTimeout` is closed: it keeps old versions
+    /// of documents from being removed. Default one hour.
+    pub cursor_idle_max_ms: u64,
+    /// How many cursors may be open. Default 10,000.
+    pub cursors_max: usize,
+    /// Whether commands and parameters for tests are there. Default false.
+    pub test_commands: bool,
+    /// The version of MongoDB whose behaviour is offered, in `buildInfo`. Default 8.0.0.
+    pub version: String,
+}
+
+impl Default for ServiceOptions {
+    fn default() -> Self {
+        Self {
+            durability: None,
+            cursor_idle_ms: 10 * 60 * 1000,
+            cursor_idle_max_ms: 60 * 60 * 1000,
+            cursors_max: 10_000,
+            test_commands: false,
+            version: "8.0.0".to_owned(),
+        }
+    }
+}
+
+/// The state of a service.
+#[derive(Debug)]
+pub struct State {
+    /// The database.
+    pub database: Database,
+    /// The options.
+    pub options: ServiceOptions,
+    /// The open cursors.
+    pub cursors: Cursors,
+    /// The commands that run.
+    pub operations: Operations,
+    /// What was done since the service began.
+    pub counters: Counters,
+    /// When the service began, in milliseconds since 1970.
+    pub started_ms: i64,
+    /// Numbers of requests, connections and bytes, which the server that takes them keeps.
+    pub network: Network,
+}
+
+impl State {
+    /// The state of a new service.
+    #[must_use]
+    pub fn new(database: Database, options: ServiceOptions) -> Self {
+        let started_ms = database.environment().now_ms();
+        Self {
+            database,
+            options,
+            cursors: Cursors::default(),
+            operations: Operations::default(),
+            counters: Counters::default(),
+            started_ms,
+            network: Network::default(),
+        }
+    }
+
+    /// Milliseconds since 1970.
+    #[must_use]
+    pub fn now_ms(&self) -> i64 {
+        self.database.environment().now_ms()
+    }
+}
+
+/// How many operations there were of each kind.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Documents inserted or to be inserted.
+    pub insert: AtomicU64,
+    /// Queries.
+    pub query: AtomicU64,
+    /// Statements of updates.
+    pub update: AtomicU64,
+    /// Statements of deletes.
+    pub delete: AtomicU64,
+    /// Further batches of cursors.
+    pub getmore: AtomicU64,
+    /// Other commands.
+    pub command: AtomicU64,
+}
+
+impl Counters {
+    /// Counts operations of a kind.
+    pub fn add(counter: &AtomicU64, count: u64) {
+        // A statistic: it orders nothing.
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Appends the counts as `serverStatus` shows them.
+    pub fn append_to(&self, builder: &mut DocumentBuilder) {
+        for (name, counter) in [
+            ("insert", &self.insert),
+            ("query", &self.query),
+            ("update", &self.update),
+            ("delete", &self.delete),
+            ("getmore", &self.getmore),
+            ("command", &self.command),
+        ] {
+            builder.append(name, counter.load(Ordering::Relaxed).cast_signed());
+        }
+    }
+}
+
+/// What a server that takes connections counts.
+#[derive(Debug, Default)]
+pub struct Network {
+    /// Connections that are open.
+    pub connections: AtomicI64,
+    /// Connections that there were.
+    pub connections_created: AtomicI64,
+    /// How many there may be.
+    pub connections_max: AtomicI64,
+    /// Bytes that came.
+    pub bytes_in: AtomicU64,
+    /// Bytes that went.
+    pub bytes_out: AtomicU64,
+    /// Requests that came.
+    pub requests: AtomicU64,
+}

@@ -1,0 +1,15 @@
+//! The table of all commands.
+
+use std::sync::LazyLock;
+
+use super::spec::Table;
+use super::{find, general, get_more, insert};
+
+static TABLE: LazyLock<Table> =
+    LazyLock::new(|| Table::new(&[find::COMMANDS, general::COMMANDS, get_more::COMMANDS, insert::COMMANDS]));
+
+/// All commands.
+#[must_use]
+pub(super) fn table() -> &'static Table {
+    &TABLE
+}
