@@ -66,8 +66,6 @@ impl DocumentTransaction {
         if !self.bypass_validation {
             check_valid(&schema, Some(old), new)?;
         }
-        self.find_keys(&schema, Some(old), Some(new))?;
-        check_valid(&schema, Some(old), new)?;
         self.claims.claim(&mut self.txn, &collection.table, &self.buffers.id)?;
         self.find_keys(&schema, Some(old), Some(new), updated)?;
         self.check_unique(&schema)?;

@@ -1,20 +1,42 @@
 //! A command that runs: its fields, and what it runs with.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::cursors::{Limits, Owner};
-use super::generic::{Acknowledged, Generic};
+use super::generic::{self, Acknowledged, Generic};
 use super::operations::Interrupt;
 use super::parse;
 use super::request::Request;
-use super::spec::{Command, Reply, Table};
+use super::spec::Declaration;
 use super::state::State;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Array, Document, DocumentBuf, Timestamp, Value};
+use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Timestamp, Value};
 use crate::catalog::{Entry, Namespace};
 use crate::collection::handle::WriteOptions;
 use crate::exec::Reader;
 use crate::expr::{self, Context};
+
+/// The fields of a reply, to which `ok` is added.
+pub type Reply = DocumentBuilder;
+
+/// All commands.
+pub trait Commands: Debug + Sync {
+    /// The declaration of the command with a name.
+    fn find(&self, name: &str) -> Option<&Declaration>;
+
+    /// All declarations in the order of the names.
+    fn all(&self) -> Vec<&Declaration>;
+
+    /// Runs a command.
+    ///
+    /// # Errors
+    /// Those of the command.
+    fn run(&self, call: &Call<'_>) -> Result<Reply>;
+
+    /// Tells how a command would be done; nothing for one that does not tell it.
+    fn explain(&self, call: &Call<'_>) -> Option<Result<Reply>>;
+}
 
 /// A command whose fields have been checked.
 #[derive(Clone, Debug)]
@@ -22,9 +44,9 @@ pub struct Call<'r> {
     /// What all commands share.
     pub state: &'r State,
     /// All commands.
-    pub table: &'static Table,
+    pub table: &'static dyn Commands,
     /// The command's declaration.
-    pub command: &'r Command,
+    pub command: &'r Declaration,
     /// The command as it came.
     pub request: &'r Request<'r>,
     /// The generic fields.
@@ -243,9 +265,9 @@ impl<'r> Call<'r> {
     pub fn run_as(&self, name: &str, body: &DocumentBuf) -> Result<Reply> {
         let command = self.table.find(name).ok_or_else(|| no_such_command(name))?;
         let request = Request { body: body.view(), sequences: &[], ..self.request.clone() };
-        parse::check(command, &request)?;
+        parse::check(command, generic::FIELDS, &request)?;
         let call = Call { command, request: &request, ..self.clone() };
-        (command.run)(&call)
+        self.table.run(&call)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::call::Call;
+use super::call::{Call, Reply};
+use super::commands::Command;
 use super::cursors::{Cursor, Known, Source};
 use super::reply::{FirstBatch, first_batch, short};
-use super::spec::{Command, Field, FieldType, Privilege, Reply, Target};
+use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value};
 use crate::catalog::{CollectionState, Entry, Namespace, check_collation};

@@ -1,7 +1,8 @@
 //! Commands about the commands themselves: `ping`, `listCommands`.
 
-use super::call::Call;
-use super::spec::{Command, Reply, Target};
+use super::call::{Call, Reply};
+use super::commands::Command;
+use super::spec::Target;
 use crate::base::Result;
 
 /// The commands of this file.

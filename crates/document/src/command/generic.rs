@@ -1,6 +1,7 @@
 //! The fields that every command takes.
 
-use super::spec::{Access, Command, Field, FieldType};
+use super::parse::wrong_type;
+use super::spec::{Access, Declaration, Field, FieldType};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, Kind, Timestamp, Value};
 
@@ -127,7 +128,7 @@ impl<'r> Generic<'r> {
     ///
     /// # Errors
     /// Those of MongoDB for values that are out of their range, or that the command does not take.
-    pub fn parse(command: &Command, body: Document<'r>) -> Result<Self> {
+    pub fn parse(command: &Declaration, body: Document<'r>) -> Result<Self> {
         let mut parsed = Self::default();
         for element in body.elements().skip(1).filter(|element| !element.value.is_nullish()) {
             let value = element.value;
@@ -193,7 +194,7 @@ pub fn session_id(lsid: Document<'_>) -> Result<[u8; 16]> {
                 );
             }
             (Some("id"), other) => {
-                return Err(super::parse::wrong_type("LogicalSessionId.id", &other, &[Kind::Binary]));
+                return Err(wrong_type("LogicalSessionId.id", &other, &[Kind::Binary]));
             }
             (Some("uid" | "txnNumber" | "txnUUID"), _) => {}
             (_, _) => {
@@ -212,7 +213,7 @@ pub fn session_id(lsid: Document<'_>) -> Result<[u8; 16]> {
 /// `BadValue` (2) for what is no whole number from 0 to 2^31 - 1, `TypeMismatch` (14) for what is no number.
 pub fn max_time_ms(value: &Value<'_>) -> Result<u64> {
     if !value.kind().is_number() {
-        return Err(super::parse::wrong_type("maxTimeMS", value, FieldType::Long.kinds()));
+        return Err(wrong_type("maxTimeMS", value, FieldType::Long.kinds()));
     }
     let Some(number) = value.as_exact_i64() else {
         return Err(Error::bad_value("maxTimeMS has non-integral value"));
@@ -224,15 +225,14 @@ pub fn max_time_ms(value: &Value<'_>) -> Result<u64> {
 fn cluster_time(value: &Value<'_>) -> Result<Timestamp> {
     match value.as_document().and_then(|time| time.get("clusterTime")) {
         Some(Value::Timestamp(time)) => Ok(time),
-        Some(other) => Err(super::parse::wrong_type("$clusterTime.clusterTime", &other, &[Kind::Timestamp])),
+        Some(other) => Err(wrong_type("$clusterTime.clusterTime", &other, &[Kind::Timestamp])),
         None => Err(Error::new(ErrorCode::NO_SUCH_KEY, "Missing expected field \"clusterTime\"")),
     }
 }
 
-fn read_concern(command: &Command, concern: Document<'_>) -> Result<ReadConcern> {
+fn read_concern(command: &Declaration, concern: Document<'_>) -> Result<ReadConcern> {
     let mut parsed = ReadConcern::default();
-    let wrong =
-        |name: &str, value: &Value<'_>, kind| super::parse::wrong_type(&format!("readConcern.{name}"), value, &[kind]);
+    let wrong = |name: &str, value: &Value<'_>, kind| wrong_type(&format!("readConcern.{name}"), value, &[kind]);
     for element in concern.elements().filter(|element| !element.value.is_nullish()) {
         match (element.name.as_str(), element.value) {
             (Some("level"), Value::String(level)) => {
@@ -287,7 +287,7 @@ fn read_concern(command: &Command, concern: Document<'_>) -> Result<ReadConcern>
 }
 
 /// Reads a write concern.
-fn write_concern(command: &Command, concern: Document<'_>) -> Result<WriteConcern> {
+fn write_concern(command: &Declaration, concern: Document<'_>) -> Result<WriteConcern> {
     if command.access != Access::Write {
         return Err(Error::new(ErrorCode::INVALID_OPTIONS, "Command does not support writeConcern"));
     }
@@ -296,7 +296,7 @@ fn write_concern(command: &Command, concern: Document<'_>) -> Result<WriteConcer
     let mut fsync = None;
     for element in concern.elements() {
         let value = element.value;
-        let wrong = |name: &str, kinds| super::parse::wrong_type(&format!("writeConcern.{name}"), &value, kinds);
+        let wrong = |name: &str, kinds| wrong_type(&format!("writeConcern.{name}"), &value, kinds);
         let flag = |name: &str| match value {
             Value::Bool(is) => Ok(is),
             other => other.as_f64().map(|number| number != 0.0).ok_or_else(|| wrong(name, FieldType::Bool.kinds())),
@@ -339,7 +339,7 @@ fn acknowledged(value: &Value<'_>) -> Result<Acknowledged> {
     }
 }
 
-fn check_api(command: &Command, body: Document<'_>) -> Result<()> {
+fn check_api(command: &Declaration, body: Document<'_>) -> Result<()> {
     let version = body.get("apiVersion").filter(|value| !value.is_nullish());
     let strict = body.get("apiStrict").is_some_and(|value| crate::expr::value::truth(&value));
     let Some(version) = version else {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::call::Call;
+use super::call::{Call, Reply};
+use super::commands::Command;
 use super::cursors::Cursor;
 use super::operations::Interrupt;
 use super::parse::wrong_type;
-use super::spec::{Command, Field, FieldType, Privilege, Reply, Target};
+use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{DocumentBuilder, Kind, Value};
 

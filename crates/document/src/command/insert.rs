@@ -1,8 +1,9 @@
 //! The command `insert`.
 
-use super::call::Call;
+use super::call::{Call, Reply};
+use super::commands::Command;
 use super::reply::{append_write_errors, count};
-use super::spec::{Command, Field, FieldType, Privilege, Reply, Target};
+use super::spec::{Field, FieldType, Privilege, Target};
 use super::state::Counters;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};

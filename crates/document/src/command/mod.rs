@@ -1,9 +1,10 @@
 //! Commands: what clients of MongoDB send, run on a [`Database`](crate::Database), and the replies.
 //!
-//! A command is declared once, in the file of its family ([`spec`]), and gathered in one table ([`table`]). A request
-//! is checked by its declaration ([`parse`]), its generic fields are read ([`generic`]), and it runs as a [`Call`].
+//! A command is declared once ([`Declaration`]), in the file of its family, and gathered in one table. A request is
+//! checked by its declaration ([`parse`]), its generic fields are read ([`generic`]), and it runs as a [`Call`].
 
 pub mod call;
+pub mod commands;
 pub mod cursors;
 mod find;
 mod general;
@@ -20,7 +21,8 @@ pub mod state;
 mod table;
 
 pub use call::Call;
+pub use commands::Command;
 pub use request::{Client, Request};
 pub use service::Service;
-pub use spec::{Command, Privilege, Resource};
+pub use spec::{Declaration, Privilege, Resource};
 pub use state::{ServiceOptions, State};

@@ -1,17 +1,17 @@
 //! The strict check of a command's fields by its declaration.
 
-use super::generic;
 use super::request::Request;
-use super::spec::{Command, Field, FieldType, Target};
+use super::spec::{Declaration, Field, FieldType, Target};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Kind, Value};
 
-/// Checks the fields of a command: each is known, there once, and of its type; none is missing.
+/// Checks the fields of a command: each is known, as its own or as a generic one, there once, and of its type; none is
+/// missing.
 ///
 /// # Errors
 /// `IDLUnknownField` (40415), `IDLDuplicateField` (40413), `IDLFailedToParse` (40414), `TypeMismatch` (14),
 /// `InvalidNamespace` (73) for what should be a collection's name, 51024 for a number out of its range.
-pub fn check(command: &Command, request: &Request<'_>) -> Result<()> {
+pub fn check(command: &Declaration, generic: &[Field], request: &Request<'_>) -> Result<()> {
     let mut fields = request.body.elements();
     if let Some(first) = fields.next() {
         check_target(command, &first.value)?;
@@ -20,7 +20,7 @@ pub fn check(command: &Command, request: &Request<'_>) -> Result<()> {
         let name = element.name.to_str_lossy();
         match command.fields.iter().find(|field| field.name == name) {
             Some(field) => check_field(command.name, field, &element.value)?,
-            None => match generic::FIELDS.iter().find(|field| field.name == name) {
+            None => match generic.iter().find(|field| field.name == name) {
                 Some(field) => check_field(command.name, field, &element.value)?,
                 None => {
                     let what = format!("BSON field '{}.{name}' is an unknown field.", command.name);
@@ -41,7 +41,7 @@ pub fn check(command: &Command, request: &Request<'_>) -> Result<()> {
 }
 
 /// Checks that no field is there twice, in the body or beside it.
-fn check_once(command: &Command, request: &Request<'_>) -> Result<()> {
+fn check_once(command: &Declaration, request: &Request<'_>) -> Result<()> {
     let twice = |name: &str| {
         let what = format!("BSON field '{}.{name}' is a duplicate field", command.name);
         Err(Error::new(ErrorCode::IDL_DUPLICATE_FIELD, what))
@@ -66,7 +66,7 @@ fn check_once(command: &Command, request: &Request<'_>) -> Result<()> {
     Ok(())
 }
 
-fn check_target(command: &Command, value: &Value<'_>) -> Result<()> {
+fn check_target(command: &Declaration, value: &Value<'_>) -> Result<()> {
     let name = command.name;
     match (command.target, value) {
         (Target::Collection, Value::String(_)) | (Target::CollectionOrDatabase, Value::String(_)) => Ok(()),

@@ -1,8 +1,7 @@
 //! Parts that several replies have.
 
-use super::call::Call;
+use super::call::{Call, Reply};
 use super::cursors::{Cursor, FIRST_BATCH_MAX, Source};
-use super::spec::Reply;
 use crate::base::num::u64_of;
 use crate::base::{Error, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder};

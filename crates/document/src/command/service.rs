@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::call::{Call, no_such_command};
-use super::generic::Generic;
+use super::call::{Call, Reply, no_such_command};
+use super::generic::{self, Generic};
 use super::operations::{Interrupt, Operation};
 use super::parse;
 use super::reply::{append_details, short};
 use super::request::{Client, Request};
-use super::spec::{Command, Reply};
+use super::spec::Declaration;
 use super::state::{Counters, ServiceOptions, State};
 use super::table::table;
 use crate::base::{Error, ErrorCode, Result};
@@ -60,7 +60,7 @@ impl Service {
 
     /// The declaration of a command, for example to see which privileges it needs.
     #[must_use]
-    pub fn command(&self, name: &str) -> Option<&'static Command> {
+    pub fn command(&self, name: &str) -> Option<&'static Declaration> {
         table().find(name)
     }
 
@@ -95,7 +95,7 @@ impl Service {
         if request.body.get("help").is_some_and(|help| crate::expr::value::truth(&help)) {
             return Ok(doc! {"help": &format!("help for: {} {}", command.name, command.help), "ok": 1.0});
         }
-        self.count(command, request);
+        self.count(command);
         let call = self.call(command, request)?;
         let _running = self.state.operations.begin(Operation {
             id: 0,
@@ -113,19 +113,19 @@ impl Service {
     }
 
     /// A command whose fields are checked.
-    fn call<'r>(&'r self, command: &'r Command, request: &'r Request<'r>) -> Result<Call<'r>> {
+    fn call<'r>(&'r self, command: &'r Declaration, request: &'r Request<'r>) -> Result<Call<'r>> {
         if !command.everywhere && request.database != "admin" {
             let what = format!("{} may only be run against the admin database.", command.name);
             return Err(Error::new(ErrorCode::UNAUTHORIZED, what));
         }
-        parse::check(command, request)?;
+        parse::check(command, generic::FIELDS, request)?;
         let generic = Generic::parse(command, request.body)?;
         let now_ms = self.state.now_ms();
         let interrupt = Arc::new(Interrupt::after(now_ms, generic.max_time_ms));
         Ok(Call { state: &self.state, table: table(), command, request, generic, interrupt, now_ms })
     }
 
-    fn count(&self, command: &Command, request: &Request<'_>) {
+    fn count(&self, command: &Declaration) {
         let counters = &self.state.counters;
         let counter = match command.name {
             "find" => &counters.query,
@@ -134,7 +134,6 @@ impl Service {
             "insert" | "update" | "delete" => return,
             _ => &counters.command,
         };
-        let _ = request;
         Counters::add(counter, 1);
     }
 }
@@ -145,7 +144,7 @@ fn dispatch(call: &Call<'_>) -> Result<Reply> {
         let what = "Transaction numbers are only allowed on a replica set member or mongos";
         return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
     }
-    (call.command.run)(call)
+    call.table.run(call)
 }
 
 /// The reply that tells an error.

@@ -1,20 +1,10 @@
-//! How a command is declared: its name, its fields, what it needs, and the function that runs it.
+//! How a command is declared: its name, its fields, and what it needs.
 
-use std::collections::HashMap;
+use crate::bson::Kind;
 
-use super::call::Call;
-use crate::base::Result;
-use crate::bson::{DocumentBuilder, Kind};
-
-/// The fields of a reply, to which `ok` is added.
-pub type Reply = DocumentBuilder;
-
-/// Runs a command whose fields have been checked.
-pub type Run = for<'c, 'r> fn(&'c Call<'r>) -> Result<Reply>;
-
-/// A command.
+/// What is known of a command before it runs.
 #[derive(Clone, Copy, Debug)]
-pub struct Command {
+pub struct Declaration {
     /// The name.
     pub name: &'static str,
     /// Other names.
@@ -35,10 +25,6 @@ pub struct Command {
     pub stable: bool,
     /// Whether it may be run in other databases than `admin`.
     pub everywhere: bool,
-    /// What it does.
-    pub run: Run,
-    /// Tells how it would be done, for commands that `explain` takes.
-    pub explain: Option<Run>,
 }
 
 /// What the value of the field is that names the command.
@@ -170,81 +156,6 @@ impl Field {
     }
 }
 
-impl Command {
-    /// A command without fields.
-    #[must_use]
-    pub const fn new(name: &'static str, target: Target, help: &'static str, run: Run) -> Self {
-        Self {
-            name,
-            aliases: &[],
-            target,
-            fields: &[],
-            help,
-            privileges: &[],
-            access: Access::Neither,
-            in_transaction: false,
-            stable: false,
-            everywhere: true,
-            run,
-            explain: None,
-        }
-    }
-
-    /// The same command with other names that it has.
-    #[must_use]
-    pub const fn aliases(self, aliases: &'static [&'static str]) -> Self {
-        Self { aliases, ..self }
-    }
-
-    /// The same command with fields.
-    #[must_use]
-    pub const fn fields(self, fields: &'static [Field]) -> Self {
-        Self { fields, ..self }
-    }
-
-    /// The same command with the privileges that it needs.
-    #[must_use]
-    pub const fn needs(self, privileges: &'static [Privilege]) -> Self {
-        Self { privileges, ..self }
-    }
-
-    /// The same command, which reads documents.
-    #[must_use]
-    pub const fn reads(self) -> Self {
-        Self { access: Access::Read, ..self }
-    }
-
-    /// The same command, which writes.
-    #[must_use]
-    pub const fn writes(self) -> Self {
-        Self { access: Access::Write, ..self }
-    }
-
-    /// The same command, which a transaction may contain.
-    #[must_use]
-    pub const fn in_transactions(self) -> Self {
-        Self { in_transaction: true, ..self }
-    }
-
-    /// The same command, which is part of the stable API.
-    #[must_use]
-    pub const fn stable(self) -> Self {
-        Self { stable: true, ..self }
-    }
-
-    /// The same command, which only the database `admin` has.
-    #[must_use]
-    pub const fn admin_only(self) -> Self {
-        Self { everywhere: false, ..self }
-    }
-
-    /// The same command, which `explain` takes.
-    #[must_use]
-    pub const fn explained(self, explain: Run) -> Self {
-        Self { explain: Some(explain), ..self }
-    }
-}
-
 impl Privilege {
     /// An action on the collection that the command names.
     #[must_use]
@@ -262,44 +173,5 @@ impl Privilege {
     #[must_use]
     pub const fn on_cluster(action: &'static str) -> Self {
         Self { action, resource: Resource::Cluster }
-    }
-}
-
-/// All commands.
-#[derive(Debug)]
-pub struct Table {
-    commands: Vec<Command>,
-    /// The commands' places by all of their names.
-    names: HashMap<&'static str, usize>,
-}
-
-impl Table {
-    /// The table of commands.
-    ///
-    /// # Panics
-    /// When two commands have one name.
-    #[must_use]
-    pub fn new(families: &[&'static [Command]]) -> Self {
-        let mut commands: Vec<Command> = families.iter().flat_map(|family| family.iter().copied()).collect();
-        commands.sort_by_key(|command| command.name);
-        let mut names = HashMap::new();
-        for (at, command) in commands.iter().enumerate() {
-            for name in command.aliases.iter().chain([&command.name]) {
-                assert!(names.insert(*name, at).is_none(), "two commands are called {name}");
-            }
-        }
-        Self { commands, names }
-    }
-
-    /// The command with a name.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<&Command> {
-        self.names.get(name).and_then(|at| self.commands.get(*at))
-    }
-
-    /// All commands in the order of their names.
-    #[must_use]
-    pub fn all(&self) -> &[Command] {
-        &self.commands
     }
 }

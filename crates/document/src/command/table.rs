@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::spec::Table;
+use super::call::Commands;
+use super::commands::Table;
 use super::{find, general, get_more, insert};
 
 static TABLE: LazyLock<Table> =
@@ -10,6 +11,6 @@ static TABLE: LazyLock<Table> =
 
 /// All commands.
 #[must_use]
-pub(super) fn table() -> &'static Table {
-    &TABLE
+pub(super) fn table() -> &'static dyn Commands {
+    &*TABLE
 }
