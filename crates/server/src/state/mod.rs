@@ -1,0 +1,11 @@
+//! What the connections of a server share, each part guarding its own.
+
+pub mod connections;
+pub mod counters;
+pub mod server;
+pub mod settings;
+pub mod topology;
+pub mod transport;
+
+pub use server::Server;
+pub use settings::Settings;

@@ -1,0 +1,31 @@
+//! What a server is started with.
+
+/// The options of a server.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The name of the replica set that the server appears to be the only member of. Drivers ask for one before they
+    /// use transactions, retryable writes and change streams. Default: none, a standalone server.
+    pub replica_set: Option<String>,
+    /// Whether clients must authenticate. Default: false.
+    pub auth: bool,
+    /// Whether commands are there that only tests need, such as `configureFailPoint`. Default: false.
+    pub test_commands: bool,
+    /// How many connections are open at a time; more are closed at once. Each takes a thread and up to 64 KiB while it
+    /// is idle. Default: 20,000.
+    pub connections_max: usize,
+    /// The words that the process was started with, as `getCmdLineOpts` shows them. Default: none.
+    pub arguments: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            replica_set: None,
+            auth: false,
+            test_commands: false,
+            connections_max: 20_000,
+            arguments: Vec::new(),
+        }
+    }
+}

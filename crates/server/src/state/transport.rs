@@ -1,0 +1,85 @@
+//! A socket: TCP, or Unix where there is such.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// A connected socket. Shared: one thread reads and writes, another may close its reading side.
+#[derive(Debug)]
+pub enum Transport {
+    /// TCP.
+    Tcp(TcpStream),
+    /// A Unix domain socket.
+    #[cfg(unix)]
+    Unix(UnixStream),
+}
+
+impl Transport {
+    /// Lets reads end as if the client had closed the connection; what is being written is not hurt.
+    pub fn close_reading(&self) {
+        // A socket that is closed already is what was wanted.
+        drop(match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Read),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.shutdown(Shutdown::Read),
+        });
+    }
+
+    /// How long a read waits.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_read_timeout(time),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.set_read_timeout(time),
+        }
+    }
+
+    /// How long a write waits for a client that does not read.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_write_timeout(time),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.set_write_timeout(time),
+        }
+    }
+}
+
+impl Read for &Transport {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Transport::Tcp(stream) => (&mut &*stream).read(to),
+            #[cfg(unix)]
+            Transport::Unix(stream) => (&mut &*stream).read(to),
+        }
+    }
+}
+
+impl Write for &Transport {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Transport::Tcp(stream) => (&mut &*stream).write(bytes),
+            #[cfg(unix)]
+            Transport::Unix(stream) => (&mut &*stream).write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Transport::Tcp(stream) => (&mut &*stream).write_vectored(parts),
+            #[cfg(unix)]
+            Transport::Unix(stream) => (&mut &*stream).write_vectored(parts),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
