@@ -6,6 +6,7 @@ use crate::args::{
 };
 use crate::dump::args::{DumpArgs, RestoreArgs};
 use crate::load::args::LoadArgs;
+use crate::serve::args::ServeArgs;
 use crate::shell::args::ShellArgs;
 use crate::stress::StressArgs;
 use clap::{Parser, Subcommand};
@@ -53,6 +54,7 @@ pub(crate) enum Command {
     Dump(DumpArgs),
     Restore(RestoreArgs),
     Shell(ShellArgs),
+    Serve(ServeArgs),
     Bench(BenchArgs),
     Stress(StressArgs),
     /// Print completions for a shell

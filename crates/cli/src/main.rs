@@ -19,6 +19,7 @@ mod output;
 mod prometheus;
 mod salvage;
 mod scan;
+mod serve;
 mod shape;
 mod shell;
 mod stat;
@@ -81,6 +82,7 @@ fn run(command: &Command, out: &mut Output) -> Result<()> {
         Command::Dump(args) => dump::run(args, out),
         Command::Restore(args) => dump::restore::run(args, out),
         Command::Shell(args) => shell::run(args, out),
+        Command::Serve(args) => serve::run(args, out),
         Command::Bench(args) => bench::run(args, out),
         Command::Stress(args) => stress::run(args, out),
         Command::Completions { shell } => {

@@ -1,3 +1,22 @@
 //! MongoDB's wire protocol over the document database of Spinney.
+//!
+//! The layers, bottom first:
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`base`] | time, the log, reading the fields of commands |
+//! | [`wire`] | messages read from bytes and written to bytes |
+//! | [`state`] | what connections share: settings, topology, counters |
+//! | [`command`] | the commands about the server and its clients; the way of every command |
+//! | [`connection`] | one connection: requests read, replies written, older opcodes translated |
+//! | [`listen`] | sockets, threads, the beginning and the end of a server |
 
+pub mod base;
+pub mod command;
+pub mod connection;
+pub mod listen;
+pub mod state;
 pub mod wire;
+
+pub use listen::{Listening, Running, start};
+pub use state::Settings;

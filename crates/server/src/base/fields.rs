@@ -66,9 +66,7 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// `IDLUnknownField` (40415).
     pub fn only(self, known: &[&str]) -> Result<()> {
-        let unknown = |element: &Element<'_>| {
-            !known.iter().chain(&GENERIC).any(|name| element.name == *name)
-        };
+        let unknown = |element: &Element<'_>| !known.iter().chain(&GENERIC).any(|name| element.name == *name);
         match self.document.elements().skip(1).find(unknown) {
             None => Ok(()),
             Some(element) => {

@@ -2,8 +2,10 @@
 
 pub mod connections;
 pub mod counters;
+pub mod ending;
 pub mod server;
 pub mod settings;
+pub mod time;
 pub mod topology;
 pub mod transport;
 

@@ -20,12 +20,6 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            replica_set: None,
-            auth: false,
-            test_commands: false,
-            connections_max: 20_000,
-            arguments: Vec::new(),
-        }
+        Self { replica_set: None, auth: false, test_commands: false, connections_max: 20_000, arguments: Vec::new() }
     }
 }

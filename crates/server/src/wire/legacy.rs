@@ -96,9 +96,7 @@ impl<'a> Legacy<'a> {
                 let (upsert, multi) = (flags & 1 != 0, flags & 2 != 0);
                 Self::Update { namespace, upsert, multi, filter: reader.document()?, update: reader.document()? }
             }
-            OpCode::Delete => {
-                Self::Delete { namespace, single: reader.u32()? & 1 != 0, filter: reader.document()? }
-            }
+            OpCode::Delete => Self::Delete { namespace, single: reader.u32()? & 1 != 0, filter: reader.document()? },
             OpCode::GetMore => Self::GetMore { namespace, count: reader.i32()?, cursor: reader.i64()? },
             _ => return Err(malformed("a request cannot have this opcode")),
         };
@@ -128,19 +126,13 @@ mod tests {
         let delete = body(&[&zero, b"d.c\0", &[1, 0, 0, 0], one]);
         assert!(matches!(Legacy::parse(OpCode::Delete, &delete).unwrap(), Legacy::Delete { single: true, .. }));
         let more = body(&[&zero, b"d.c\0", &[9, 0, 0, 0], &7_i64.to_le_bytes()]);
-        assert!(matches!(
-            Legacy::parse(OpCode::GetMore, &more).unwrap(),
-            Legacy::GetMore { count: 9, cursor: 7, .. }
-        ));
+        assert!(matches!(Legacy::parse(OpCode::GetMore, &more).unwrap(), Legacy::GetMore { count: 9, cursor: 7, .. }));
         let kill = body(&[&zero, &[2, 0, 0, 0], &7_i64.to_le_bytes(), &8_i64.to_le_bytes()]);
         let read = Legacy::parse(OpCode::KillCursors, &kill).unwrap();
         assert!(matches!(read, Legacy::KillCursors { cursors } if cursors == [7, 8]));
-        for (opcode, body) in [
-            (OpCode::Update, update),
-            (OpCode::Delete, delete),
-            (OpCode::GetMore, more),
-            (OpCode::KillCursors, kill),
-        ] {
+        for (opcode, body) in
+            [(OpCode::Update, update), (OpCode::Delete, delete), (OpCode::GetMore, more), (OpCode::KillCursors, kill)]
+        {
             assert!((0..body.len()).all(|at| Legacy::parse(opcode, &body[..at]).is_err()));
         }
     }

@@ -187,8 +187,7 @@ mod tests {
     #[test]
     fn a_reply_survives_its_bytes() {
         let document = doc! {"a": 1};
-        let reply =
-            Reply { flags: 8, cursor: 7, starting_from: 2, documents: vec![document.view(), document.view()] };
+        let reply = Reply { flags: 8, cursor: 7, starting_from: 2, documents: vec![document.view(), document.view()] };
         let bytes = reply.to_bytes(3, 4);
         let (head, body) = bytes.split_first_chunk().unwrap();
         assert_eq!(Header::parse(head).unwrap().len, bytes.len());

@@ -1,6 +1,6 @@
 //! Reads the fields of a message's body. It never reads beyond the body and never panics.
 
-use spinney_document::bson::{Checks, Document, DEPTH_MAX, DOCUMENT_BYTES_MAX};
+use spinney_document::bson::{Checks, DEPTH_MAX, DOCUMENT_BYTES_MAX, Document};
 use spinney_document::{Error, ErrorCode, Result};
 
 /// The largest document of a message: a stored document, and what a command or reply puts around it.

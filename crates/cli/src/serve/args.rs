@@ -1,0 +1,42 @@
+//! The arguments of `serve`.
+
+use crate::args::{DbArgs, DurabilityArg};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Serve the documents of a database to clients of MongoDB, until ctrl-C
+///
+/// Drivers, shells and tools of MongoDB connect as they are. The database is made if there is none. With --replSet it
+/// appears as the only member of a replica set, which drivers ask for before they use transactions, retryable writes
+/// and change streams. Where it listens and how clients connect is printed; events go to stderr.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney serve shop
+  spinney serve shop --listen 0.0.0.0:27017 --replSet rs0
+  spinney serve shop --unix /run/spinney.sock --log-json
+  mongosh mongodb://127.0.0.1:27017/shop")]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(super) db: DbArgs,
+    /// Address and port to listen on; port 0 lets the system choose
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:27017")]
+    pub(super) listen: String,
+    /// Path of a Unix domain socket to listen on as well
+    #[arg(long, value_name = "PATH")]
+    pub(super) unix: Option<PathBuf>,
+    /// Name of the replica set to appear as
+    #[arg(long = "replSet", alias = "repl-set", value_name = "NAME")]
+    pub(super) replica_set: Option<String>,
+    /// What a write waits for whose write concern does not say
+    #[arg(long, value_enum, value_name = "DURABILITY", default_value_t = DurabilityArg::Sync)]
+    pub(super) journal: DurabilityArg,
+    /// Write events to stderr as JSON, one object a line
+    #[arg(long)]
+    pub(super) log_json: bool,
+    /// Most connections at a time
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) connections: u32,
+    /// Have commands that only tests need, such as configureFailPoint
+    #[arg(long)]
+    pub(super) test_commands: bool,
+}

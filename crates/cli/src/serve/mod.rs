@@ -1,0 +1,72 @@
+//! `serve`: the documents of a database for clients of MongoDB.
+
+pub(crate) mod args;
+
+use crate::output::Output;
+use crate::store::in_new_or_old;
+use anyhow::{Context as _, Result};
+use args::ServeArgs;
+use spinney::{Database, Options};
+use spinney_document::command::Service;
+use spinney_lab::signals;
+use spinney_server::base::log::Log;
+use spinney_server::{Listening, Running, Settings, start};
+use std::io::Write as _;
+use std::time::Duration;
+
+/// How often it is looked whether a signal came.
+const SIGNALS: Duration = Duration::from_millis(100);
+
+/// Serves until a signal or the command `shutdown` comes.
+pub(crate) fn run(args: &ServeArgs, out: &mut Output) -> Result<()> {
+    let options = Options::default().durability(args.journal.into());
+    in_new_or_old(&args.db, options, |db| serve(args, db, out))
+}
+
+fn serve(args: &ServeArgs, db: &Database, out: &mut Output) -> Result<()> {
+    let stop = signals::stop()?;
+    let documents = spinney_document::Database::with_engine(db.clone())?;
+    let mut sockets = Vec::new();
+    let tcp = Listening::tcp(&args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
+    sockets.push(tcp);
+    if let Some(path) = &args.unix {
+        let socket = Listening::unix(path).with_context(|| format!("cannot listen on {}", path.display()))?;
+        sockets.push(socket);
+    }
+    let log = Log::stderr(args.log_json);
+    let running = start(Service::new(documents.clone()), settings(args), log, sockets)?;
+    tell(args, &documents, &running, out)?;
+    while !running.wait(SIGNALS) && !stop.asked() {}
+    running.end();
+    Ok(())
+}
+
+fn settings(args: &ServeArgs) -> Settings {
+    let mut settings = Settings::default();
+    settings.replica_set.clone_from(&args.replica_set);
+    settings.test_commands = args.test_commands;
+    settings.connections_max = usize::try_from(args.connections).unwrap_or(usize::MAX);
+    settings.arguments = std::env::args().collect();
+    settings
+}
+
+/// Prints what is served, and where.
+fn tell(args: &ServeArgs, db: &spinney_document::Database, running: &Running, out: &mut Output) -> Result<()> {
+    let databases = db.list_databases();
+    let collections: usize = databases.iter().map(|database| db.list_collections(database).len()).sum();
+    let mut trees = 0;
+    for table in db.engine().tables()? {
+        trees += table.shape()?.trees;
+    }
+    writeln!(
+        out,
+        "serving {}: {} databases, {collections} collections, {trees} trees",
+        args.db.path.display(),
+        databases.len()
+    )?;
+    for socket in running.listening() {
+        let set = args.replica_set.as_ref().map(|set| format!("/?replicaSet={set}")).unwrap_or_default();
+        writeln!(out, "listening on {}: {}{set}", socket.address(), socket.connection_string())?;
+    }
+    Ok(out.flush()?)
+}

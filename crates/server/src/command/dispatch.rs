@@ -1,0 +1,110 @@
+//! The way of a command through the server: found, allowed, run, and its reply completed.
+
+use spinney_document::base::num::u32_of;
+use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use spinney_document::command::Request;
+use spinney_document::{Error, ErrorCode, Result};
+
+use super::session::Session;
+use super::spec::Call;
+use super::table;
+use crate::state::Server;
+use crate::wire::message::Sequence;
+
+/// A command as it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// The database that it was sent to.
+    pub database: &'a str,
+    /// The command.
+    pub body: Document<'a>,
+    /// The documents beside it.
+    pub sequences: &'a [Sequence<'a>],
+}
+
+/// What becomes of a command.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The bytes of the reply, a document.
+    Reply(Vec<u8>),
+    /// The connection is closed without one.
+    Close,
+}
+
+impl Incoming<'_> {
+    /// The name of the command, empty when there is none.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.body.first().and_then(|first| first.name.as_str()).unwrap_or_default()
+    }
+}
+
+/// Runs a command of a connection.
+pub fn run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> Outcome {
+    let reply = match try_run(server, session, incoming) {
+        Ok(reply) => reply,
+        Err(error) => failed(&error),
+    };
+    Outcome::Reply(completed(server, reply))
+}
+
+fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> Result<DocumentBuf> {
+    let name = incoming.name();
+    let Some(command) = table::find(name).filter(|command| !command.test_only || server.settings.test_commands) else {
+        let request = Request {
+            database: incoming.database,
+            body: incoming.body,
+            sequences: incoming.sequences,
+            client: &session.client,
+        };
+        return Ok(server.service.run(&request));
+    };
+    if command.admin_only && incoming.database != "admin" {
+        let what = format!("{name} may only be run against the admin database.");
+        return Err(Error::new(ErrorCode::UNAUTHORIZED, what));
+    }
+    if let Some((sequence, _)) = incoming.sequences.first() {
+        let what = format!("BSON field '{name}.{sequence}' is an unknown field.");
+        return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));
+    }
+    let mut call = Call { server, session, database: incoming.database, name, body: incoming.body };
+    let mut reply = (command.run)(&mut call)?;
+    reply.append("ok", 1.0);
+    Ok(reply.finish())
+}
+
+/// The reply to a command that failed.
+#[must_use]
+pub fn failed(error: &Error) -> DocumentBuf {
+    let mut reply = DocumentBuilder::new();
+    reply.append("ok", 0.0).append("errmsg", error.message()).append("code", error.code().number());
+    reply.append("codeName", error.code_name().as_str());
+    reply.finish()
+}
+
+/// The bytes of the reply with the time that each reply of a replica set carries.
+fn completed(server: &Server, reply: DocumentBuf) -> Vec<u8> {
+    if server.topology.set().is_none() {
+        return reply.into_bytes();
+    }
+    let time = server.cluster_time.tick();
+    let mut more = DocumentBuilder::new();
+    if reply.view().element("$clusterTime").is_none() {
+        more.open_document("$clusterTime").append("clusterTime", time).open_document("signature");
+        more.append("hash", Value::Binary(0, &[0; 20])).append("keyId", 0_i64).close().close();
+    }
+    if reply.view().element("operationTime").is_none() {
+        more.append("operationTime", time);
+    }
+    with_fields(reply, more.finish().view())
+}
+
+/// The bytes of a document with the fields of another behind its own.
+fn with_fields(document: DocumentBuf, more: Document<'_>) -> Vec<u8> {
+    let (mut bytes, more) = (document.into_bytes(), more.as_bytes());
+    bytes.pop();
+    bytes.extend_from_slice(more.get(4..).unwrap_or_default());
+    let len = u32_of(bytes.len()).to_le_bytes();
+    bytes[..4].copy_from_slice(&len);
+    bytes
+}

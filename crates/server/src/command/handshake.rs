@@ -1,0 +1,143 @@
+//! `hello` and its older forms: what the server is and can, and the wait for a change of that.
+
+use std::time::Duration;
+
+use spinney_document::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuilder, Value};
+use spinney_document::{Error, ErrorCode, Result};
+
+use super::spec::Call;
+use crate::base::clock::now_ms;
+use crate::base::fields::whole;
+use crate::wire::message::BATCH_MAX;
+use crate::wire::{Compressor, MESSAGE_BYTES_MAX};
+
+/// The newest version of the wire protocol that is spoken: that of MongoDB 7.0.
+pub const WIRE_VERSION_MAX: i32 = 21;
+
+/// Minutes after which a session ends that is not used.
+pub const SESSION_MINUTES: i32 = 30;
+
+/// The largest description of a client.
+const METADATA_BYTES_MAX: usize = 512;
+
+/// `hello`, `isMaster`.
+///
+/// # Errors
+/// `ClientMetadataCannotBeMutated` (186) for a second description of the client, 31368 for a version without a time to
+/// wait or the reverse, `TypeMismatch` (14).
+pub fn hello(call: &mut Call<'_>) -> Result<DocumentBuilder> {
+    wait_for_change(call)?;
+    describe_client(call)?;
+    let (topology, old) = (&call.server.topology, call.name != "hello");
+    let mut reply = DocumentBuilder::new();
+    if call.fields().bool("helloOk")? == Some(true) {
+        reply.append("helloOk", true);
+    }
+    append_role(&mut reply, call, old);
+    reply.open_document("topologyVersion");
+    reply.append("processId", topology.process()).append("counter", topology.version()).close();
+    for (name, number) in [
+        ("maxBsonObjectSize", DOCUMENT_BYTES_MAX),
+        ("maxMessageSizeBytes", MESSAGE_BYTES_MAX),
+        ("maxWriteBatchSize", BATCH_MAX),
+    ] {
+        reply.append(name, i32::try_from(number).unwrap_or(i32::MAX));
+    }
+    reply.append("localTime", Value::DateTime(now_ms()));
+    reply.append("logicalSessionTimeoutMinutes", SESSION_MINUTES);
+    reply.append("connectionId", i32::try_from(call.session.client.connection).unwrap_or(i32::MAX));
+    reply.append("minWireVersion", 0).append("maxWireVersion", WIRE_VERSION_MAX).append("readOnly", false);
+    agree_on_compression(&mut reply, call)?;
+    Ok(reply)
+}
+
+/// Waits for another topology than the one that the client knows, when it asks for that.
+fn wait_for_change(call: &Call<'_>) -> Result<()> {
+    let fields = call.fields();
+    match (fields.nested("topologyVersion")?, fields.number("maxAwaitTimeMS")?) {
+        (None, None) => Ok(()),
+        (Some(known), Some(time)) => {
+            let time = u64::try_from(time)
+                .map_err(|_| Error::new(ErrorCode::new(31_373), "maxAwaitTimeMS must be a non-negative integer"))?;
+            let topology = &call.server.topology;
+            let same_process = matches!(known.get("processId"), Some(Value::ObjectId(id)) if id == topology.process());
+            let counter = known.get("counter").as_ref().and_then(whole);
+            let counter = counter.ok_or_else(|| Error::bad_value("topologyVersion has no counter"))?;
+            if same_process {
+                topology.wait_for_change(counter, Duration::from_millis(time));
+            }
+            Ok(())
+        }
+        (Some(_), None) => {
+            let what = "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'";
+            Err(Error::new(ErrorCode::new(31_368), what))
+        }
+        (None, Some(_)) => {
+            let what = "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'";
+            Err(Error::new(ErrorCode::new(31_368), what))
+        }
+    }
+}
+
+/// Notes what the client tells of itself.
+fn describe_client(call: &mut Call<'_>) -> Result<()> {
+    let Some(client) = call.fields().nested("client")? else { return Ok(()) };
+    if call.session.metadata.is_some() {
+        let what = "The client metadata document may only be sent in the first hello";
+        return Err(Error::new(ErrorCode::new(186), what));
+    }
+    if client.as_bytes().len() > METADATA_BYTES_MAX {
+        let what = format!("The client metadata document must be less then or equal to {METADATA_BYTES_MAX} bytes");
+        return Err(Error::new(ErrorCode::new(184), what));
+    }
+    let name = client.get("application").and_then(|application| application.as_document()?.get("name")?.as_str());
+    call.session.client.application = name.map(str::to_owned);
+    call.session.metadata = Some(client.into());
+    Ok(())
+}
+
+/// Whether the server takes writes, and of which replica set it is the primary.
+fn append_role(reply: &mut DocumentBuilder, call: &Call<'_>, old: bool) {
+    reply.append(if old { "ismaster" } else { "isWritablePrimary" }, true);
+    let topology = &call.server.topology;
+    let Some(set) = topology.set() else { return };
+    let address = topology.address();
+    reply.append("secondary", false).append("setName", set).append("setVersion", 1);
+    reply.open_array("hosts").push(address.as_str()).close();
+    reply.append("primary", address.as_str()).append("me", address.as_str());
+    reply.append("electionId", topology.election());
+    let (time, date) = (call.server.cluster_time.last(), Value::DateTime(now_ms()));
+    reply.open_document("lastWrite");
+    for (name, date_name) in [("opTime", "lastWriteDate"), ("majorityOpTime", "majorityWriteDate")] {
+        reply.open_document(name).append("ts", time).append("t", 1_i64).close().append(date_name, date);
+    }
+    reply.close();
+}
+
+/// Chooses a compressor that the client offers, and tells all that both have, in the client's order.
+fn agree_on_compression(reply: &mut DocumentBuilder, call: &mut Call<'_>) -> Result<()> {
+    let Some(offered) = call.fields().array("compression")? else { return Ok(()) };
+    let names = offered.values().filter_map(|value| value.as_str());
+    let common: Vec<_> = names.filter_map(Compressor::from_name).filter(|known| *known != Compressor::Noop).collect();
+    call.session.compressor = common.first().copied();
+    if !common.is_empty() {
+        reply.open_array("compression");
+        for compressor in &common {
+            reply.push(compressor.name());
+        }
+        reply.close();
+    }
+    Ok(())
+}
+
+/// The request after a reply to an exhaust `hello`: it waits for another topology than the reply tells.
+#[must_use]
+pub fn next_request(request: Document<'_>, reply: Document<'_>) -> Option<spinney_document::bson::DocumentBuf> {
+    request.get("maxAwaitTimeMS")?;
+    let known = reply.element("topologyVersion")?;
+    let mut next = DocumentBuilder::new();
+    for element in request.elements().filter(|element| element.name != "client") {
+        next.append_element(if element.name == "topologyVersion" { &known } else { &element });
+    }
+    Some(next.finish())
+}

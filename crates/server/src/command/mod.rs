@@ -1,0 +1,13 @@
+//! The commands that are about the server and its clients, in a table, and the way of a command through the server.
+
+pub mod diagnostics;
+pub mod dispatch;
+pub mod handshake;
+pub mod legacy;
+pub mod replica_set;
+pub mod session;
+pub mod spec;
+pub mod table;
+
+pub use dispatch::{Outcome, run};
+pub use session::Session;

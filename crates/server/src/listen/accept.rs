@@ -1,0 +1,73 @@
+//! Taking connections in, each to a thread of its own.
+
+use std::sync::Arc;
+use std::thread::Builder;
+use std::time::Duration;
+
+use super::address::Listening;
+use crate::command::Session;
+use crate::connection::conversation::End;
+use crate::connection::{Channel, serve};
+use crate::state::Server;
+use crate::state::connections::Seat;
+use crate::state::transport::Transport;
+
+/// The stack of a connection's thread. Only what is used of it takes memory.
+pub const STACK_BYTES: usize = 4 << 20;
+
+/// How long a reply waits for a client that does not read.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The pause after a connection that could not be taken in, such as when there are no more descriptors.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Takes connections in until the server ends.
+pub(super) fn accept_all(server: &Arc<Server>, listening: &Listening) {
+    while !server.topology.is_ending() {
+        match listening.accept() {
+            Ok((transport, address, local)) => {
+                if let Some(seat) = server.connections.admit(Arc::clone(&transport)) {
+                    begin(server, transport, seat, address, local);
+                }
+            }
+            Err(error) => {
+                server.log.warning("a connection cannot be taken in", &[("error", &error.to_string())]);
+                server.ending.wait(PAUSE);
+            }
+        }
+    }
+}
+
+/// Starts the thread of a connection.
+fn begin(server: &Arc<Server>, transport: Arc<Transport>, seat: Seat, address: String, local: bool) {
+    let (shared, number) = (Arc::clone(server), seat.number.to_string());
+    let thread = Builder::new().name(format!("client {number}")).stack_size(STACK_BYTES);
+    let started = thread.spawn(move || {
+        run(&shared, transport, &seat, address, local);
+    });
+    if let Err(error) = started {
+        server.log.warning("no thread for a connection", &[("connection", &number), ("error", &error.to_string())]);
+    }
+}
+
+/// The whole life of a connection.
+fn run(server: &Server, transport: Arc<Transport>, seat: &Seat, address: String, local: bool) {
+    let number = seat.number.to_string();
+    server.log.info("connection accepted", &[("connection", &number), ("address", &address)]);
+    if let Err(error) = transport.set_write_timeout(Some(WRITE_TIMEOUT)) {
+        server.log.warning("a connection failed", &[("connection", &number), ("error", &error.to_string())]);
+        return;
+    }
+    let mut session = Session::new(seat.number, address, local);
+    match serve(server, &mut session, Channel::Plain(transport)) {
+        End::Closed => server.log.info("connection ended", &[("connection", &number)]),
+        End::Failed(error) => {
+            server.log.info("connection ended", &[("connection", &number), ("error", &error.to_string())]);
+        }
+        End::Protocol(error) => {
+            server.counters.protocol_errors.add(1);
+            let fields = [("connection", number.as_str()), ("error", error.message())];
+            server.log.warning("a client broke the protocol", &fields);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The beginning and the end of a server.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use spinney_document::command::Service;
+
+use super::accept::accept_all;
+use super::address::Listening;
+use crate::base::log::Log;
+use crate::state::{Server, Settings};
+
+/// How long the end of a server waits for commands that run.
+const ENDING: Duration = Duration::from_secs(60);
+
+/// How often expired documents are removed.
+const EXPIRY: Duration = Duration::from_secs(60);
+
+/// A server that runs. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Running {
+    server: Arc<Server>,
+    listening: Vec<Arc<Listening>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Starts a server on sockets.
+///
+/// # Errors
+/// When the system has no more threads.
+pub fn start(service: Service, settings: Settings, log: Log, sockets: Vec<Listening>) -> io::Result<Running> {
+    let server = Arc::new(Server::new(service, settings, log));
+    let listening: Vec<_> = sockets.into_iter().map(Arc::new).collect();
+    if let Some(first) = listening.first() {
+        server.topology.set_address(first.address());
+    }
+    let mut running = Running { server: Arc::clone(&server), listening: listening.clone(), threads: Vec::new() };
+    for socket in listening {
+        let server = Arc::clone(&server);
+        let thread = Builder::new().name("accept".to_owned()).spawn(move || accept_all(&server, &socket))?;
+        running.threads.push(thread);
+    }
+    running.threads.push(Builder::new().name("expiry".to_owned()).spawn(move || expire(&server))?);
+    Ok(running)
+}
+
+/// Removes expired documents every minute until the server ends.
+fn expire(server: &Server) {
+    while !server.ending.wait(EXPIRY) {
+        if let Err(error) = server.service.database().expire() {
+            server.log.warning("expired documents cannot be removed", &[("error", error.message())]);
+        }
+    }
+}
+
+impl Running {
+    /// The parts of the server.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Where it listens.
+    pub fn listening(&self) -> impl Iterator<Item = &Listening> {
+        self.listening.iter().map(|socket| &**socket)
+    }
+
+    /// Waits until a client or [`Running::ask_to_end`] asks the server to end, at most for `time`; whether one did.
+    #[must_use]
+    pub fn wait(&self, time: Duration) -> bool {
+        self.server.ending.wait(time)
+    }
+
+    /// Asks the server to end, as the command `shutdown` does.
+    pub fn ask_to_end(&self) {
+        self.server.ending.ask();
+    }
+
+    /// Takes no more connections, lets the commands that run end, and waits for that up to a minute.
+    pub fn end(mut self) {
+        self.finish();
+    }
+
+    fn finish(&mut self) {
+        if self.threads.is_empty() {
+            return;
+        }
+        self.server.ending.ask();
+        self.server.topology.end();
+        self.listening.iter().for_each(|socket| socket.wake());
+        let left = self.server.connections.end(ENDING);
+        if left > 0 {
+            self.server.log.warning("commands still run at the end", &[("connections", &left.to_string())]);
+        }
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                self.server.log.warning("a thread of the server panicked", &[]);
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

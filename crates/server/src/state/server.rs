@@ -1,0 +1,56 @@
+//! A server's parts, wired and without logic.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use spinney_document::command::Service;
+
+use super::connections::Connections;
+use super::counters::Counters;
+use super::ending::Ending;
+use super::settings::Settings;
+use super::time::ClusterTime;
+use super::topology::Topology;
+use crate::base::clock::monotonic;
+use crate::base::log::Log;
+
+/// What the connections of a server share.
+#[derive(Debug)]
+pub struct Server {
+    /// Runs commands about data.
+    pub service: Service,
+    /// What the server was started with.
+    pub settings: Settings,
+    /// What handshakes tell of the server.
+    pub topology: Topology,
+    /// The time that replies of a replica set carry.
+    pub cluster_time: ClusterTime,
+    /// The connections that are open.
+    pub connections: Arc<Connections>,
+    /// Counters of the network.
+    pub counters: Counters,
+    /// Whether the server is to end.
+    pub ending: Ending,
+    /// The log.
+    pub log: Log,
+    /// When the server was started.
+    pub started: Instant,
+}
+
+impl Server {
+    /// The parts of a server that does not listen yet.
+    #[must_use]
+    pub fn new(service: Service, settings: Settings, log: Log) -> Self {
+        Self {
+            topology: Topology::new(settings.replica_set.clone()),
+            cluster_time: ClusterTime::default(),
+            connections: Connections::new(settings.connections_max),
+            counters: Counters::default(),
+            ending: Ending::default(),
+            started: monotonic(),
+            service,
+            settings,
+            log,
+        }
+    }
+}
