@@ -34,6 +34,9 @@ const DOCUMENT_LAYERS: [&str; 16] = [
     "command",
 ];
 
+/// The layers of the server, bottom first.
+const SERVER_LAYERS: [&str; 6] = ["base", "wire", "state", "command", "connection", "listen"];
+
 /// Where `unsafe` may be written, as prefixes of paths from the root of the repository.
 const UNSAFE: [&str; 8] = [
     "crates/engine/src/base/memory/",
@@ -112,15 +115,17 @@ fn imports_within_db_point_only_to_lower_layers() {
 }
 
 #[test]
-fn imports_within_the_document_database_point_only_to_lower_layers() {
+fn imports_within_the_document_database_and_the_server_point_only_to_lower_layers() {
     let mut found = Complaints::default();
-    for source in rust_sources() {
-        let Some(layer) = source.layer_within("crates/document/src", &DOCUMENT_LAYERS) else { continue };
-        for (line, path) in source.absolute_paths(&source.module().expect("a source is a module").1) {
-            let other = DOCUMENT_LAYERS.iter().position(|known| path.first().is_some_and(|name| name == known));
-            if let Some(other) = other.filter(|other| *other > layer) {
-                let (name, other) = (DOCUMENT_LAYERS[layer], DOCUMENT_LAYERS[other]);
-                found.add(&source, line, &format!("`{name}` must not know `{other}`, which is a layer above it"));
+    for (root, layers) in [("crates/document/src", &DOCUMENT_LAYERS[..]), ("crates/server/src", &SERVER_LAYERS)] {
+        for source in rust_sources() {
+            let Some(layer) = source.layer_within(root, layers) else { continue };
+            for (line, path) in source.absolute_paths(&source.module().expect("a source is a module").1) {
+                let other = layers.iter().position(|known| path.first().is_some_and(|name| name == known));
+                if let Some(other) = other.filter(|other| *other > layer) {
+                    let (name, other) = (layers[layer], layers[other]);
+                    found.add(&source, line, &format!("`{name}` must not know `{other}`, which is a layer above it"));
+                }
             }
         }
     }
@@ -143,6 +148,7 @@ fn every_folder_is_a_layer() {
         ("crates/engine/src", &LAYERS[..]),
         ("crates/engine/src/db", &DB_LAYERS),
         ("crates/document/src", &DOCUMENT_LAYERS),
+        ("crates/server/src", &SERVER_LAYERS),
     ] {
         let folders = children(&root().join(path)).into_iter().filter(|path| path.is_dir());
         let mut folders: Vec<_> = folders.map(|path| name_of(&path)).filter(|name| name != "tests").collect();

@@ -95,7 +95,7 @@ impl Conversation<'_> {
             Ok(message) => message,
             Err(error) => {
                 self.reply(header.request_id, failed(&error).as_bytes(), form)?;
-                // What is wrong with a document is the client's affair; what is wrong with the message, the connection's.
+                // The next message can be read when only a document was wrong.
                 let of_document = [ErrorCode::INVALID_BSON, ErrorCode::OVERFLOW, ErrorCode::BSON_OBJECT_TOO_LARGE];
                 return if of_document.contains(&error.code()) { Ok(()) } else { Err(End::Protocol(error)) };
             }

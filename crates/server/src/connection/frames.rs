@@ -59,7 +59,7 @@ impl Frames {
         if !self.fill(channel, HEADER_BYTES)? {
             return Ok(None);
         }
-        let head = self.buffer[self.start..].first_chunk().expect("filled on the line before");
+        let head = self.buffer[self.start..].first_chunk().ok_or_else(|| io::Error::from(ErrorKind::UnexpectedEof))?;
         let header = Header::parse(head).map_err(Broken::Protocol)?;
         if header.len > bytes_max {
             let what = format!("a message of {} bytes is too long for now", header.len);
@@ -124,7 +124,8 @@ impl Frames {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use crate::state::transport::Transport;

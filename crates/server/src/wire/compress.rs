@@ -69,7 +69,8 @@ impl Compressor {
 /// The opcode and body of the message within the body of an `OP_COMPRESSED`, and how it was compressed.
 ///
 /// # Errors
-/// `ProtocolError` (17) when the message within is a compressed one too, the sizes are wrong or the bytes make no sense.
+/// `ProtocolError` (17) when the message within is a compressed one too, the sizes are wrong or the bytes make no
+/// sense.
 pub fn decompress(body: &[u8]) -> Result<(OpCode, Compressor, Vec<u8>)> {
     let mut reader = Reader::new(body);
     let opcode = OpCode::from_number(reader.i32()?)?;

@@ -1,7 +1,7 @@
 //! MongoDB's wire protocol: messages read from bytes and written to bytes, without a socket.
 //!
-//! A message is a [`Header`] and a body, which its [`OpCode`] describes. Bodies are read in place: documents borrow from
-//! the bytes of the message, and each of them is checked once, here. All numbers are little-endian.
+//! A message is a [`Header`] and a body, which its [`OpCode`] describes. Bodies are read in place: documents borrow
+//! from the bytes of the message, and each of them is checked once, here. All numbers are little-endian.
 
 pub mod checksum;
 pub mod compress;
