@@ -95,6 +95,7 @@ codes! {
     NO_SUCH_TRANSACTION = 251 "NoSuchTransaction";
     TRANSACTION_COMMITTED = 256 "TransactionCommitted";
     OPERATION_NOT_SUPPORTED_IN_TRANSACTION = 263 "OperationNotSupportedInTransaction";
+    NO_QUERY_EXECUTION_PLANS = 291 "NoQueryExecutionPlans";
     QUERY_EXCEEDED_MEMORY_LIMIT = 292 "QueryExceededMemoryLimitNoDiskUseAllowed";
     SNAPSHOT_UNAVAILABLE = 246 "SnapshotUnavailable";
     CHANGE_STREAM_HISTORY_LOST = 286 "ChangeStreamHistoryLost";

@@ -9,6 +9,7 @@
 //! Tables are created before the row that names them, and dropped after it is gone. At open, tables that no row names
 //! are dropped. A row changes in one transaction with what it describes.
 
+pub mod index_entry;
 pub mod index_spec;
 pub mod namespace;
 pub mod options;

@@ -280,9 +280,10 @@ impl Catalog {
         let _changing = self.changing.lock();
         state.change(|schema| {
             let mut changed = schema.clone();
+            let now = self.engine.snapshot().seqnum();
             for index in &mut changed.indexes {
                 if built.iter().any(|built| built.number == index.number) {
-                    *index = Arc::new(index.to_ready());
+                    *index = Arc::new(index.to_ready(now));
                 }
             }
             self.put_row(state.number, &changed)?;

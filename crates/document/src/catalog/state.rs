@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{ArcRwLockReadGuard, RawRwLock, RwLock};
-use spinney::Table;
+use spinney::{SeqNum, Table};
 
 use super::index_spec::IndexSpec;
 use super::namespace::Namespace;
@@ -75,6 +75,9 @@ pub struct Index {
     pub spec: IndexSpec,
     /// Whether it has all entries; before, writers maintain it, and queries do not use it.
     pub ready: bool,
+    /// The newest change of the engine when it got the last of the entries that were there before it: older snapshots
+    /// do not see them all.
+    pub ready_at: SeqNum,
     multikey: Vec<Multikey>,
 }
 
@@ -140,20 +143,22 @@ impl Index {
         let bits = |field: usize| multikey.get(field).copied().unwrap_or_default();
         let fields = 0..spec.pattern.fields().len();
         let multikey = fields.map(|field| Multikey { seen: bits(field).into(), stored: bits(field).into() }).collect();
-        Self { number, table, spec, ready, multikey }
+        Self { number, table, spec, ready, ready_at: SeqNum::default(), multikey }
     }
 
-    /// The same index, ready. No transaction that writes to it may be open.
+    /// The same index, ready for snapshots from a change on. No transaction that writes to it may be open.
     #[must_use]
-    pub fn to_ready(&self) -> Self {
-        Self::new(self.number, self.table.clone(), self.spec.clone(), true, &self.multikey())
+    pub fn to_ready(&self, at: SeqNum) -> Self {
+        let ready = Self::new(self.number, self.table.clone(), self.spec.clone(), true, &self.multikey());
+        Self { ready_at: at, ..ready }
     }
 
     /// The same index with other options, which change nothing of its entries. No transaction that writes to it may be
     /// open.
     #[must_use]
     pub fn with_spec(&self, spec: IndexSpec) -> Self {
-        Self::new(self.number, self.table.clone(), spec, self.ready, &self.multikey())
+        let changed = Self::new(self.number, self.table.clone(), spec, self.ready, &self.multikey());
+        Self { ready_at: self.ready_at, ..changed }
     }
 
     /// For each field, the components of its path that were an array in some document, a bit each from the lowest.

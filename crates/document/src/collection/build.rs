@@ -11,10 +11,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::duplicate::duplicate_key;
-use super::entries::Entry;
 use super::write::find;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Document;
+use crate::catalog::index_entry::{EncodedId, IndexEntry};
 use crate::catalog::{Catalog, CollectionState, Index};
 use crate::keys::KeySet;
 
@@ -51,7 +51,7 @@ fn build_part(
     // The collection keeps its name, and is not dropped, until this part is committed.
     let held = collection.hold();
     let (mut txn, schema) = (catalog.engine().begin(), held.schema());
-    let (mut keys, mut entry) = (KeySet::new(), Entry::default());
+    let (mut keys, mut entry, mut encoded) = (KeySet::new(), IndexEntry::default(), EncodedId::default());
     let (mut count, mut bytes, mut last) = (0, 0, None);
     let mut lacking: Vec<(&Arc<Index>, SmallVec<[u64; 4]>)> = Vec::new();
     let start = behind.map_or(Bound::Unbounded, Bound::Excluded);
@@ -61,10 +61,11 @@ fn build_part(
         let view = Document::from_checked_bytes(document).ok_or_else(|| {
             Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, format!("{}: a document is no BSON", schema.namespace))
         })?;
+        view.first().into_iter().for_each(|first| encoded.set(&first.value));
         for index in indexes {
             find(index, Some(view), &mut keys)?;
             for key in keys.iter() {
-                entry.set(index, key, id)?;
+                entry.set(index, key, &encoded)?;
                 match txn.get(&index.table, entry.key())? {
                     None => txn.put(&index.table, entry.key(), entry.value())?,
                     Some(there) if index.spec.unique && !there.starts_with(id) => {

@@ -1,54 +1,8 @@
-//! Entries of indexes: their bytes, and what changes when a document does.
-//!
-//! # Format
-//! An entry of a unique index has the fields as key, and the encoded `_id` and the type bits as value. An entry of any
-//! other index has the fields and the encoded `_id` as key, and the type bits as value.
+//! What changes in the entries of an index when a document does.
 
 use std::cmp::Ordering;
 
-use crate::base::{Error, ErrorCode, Result};
-use crate::catalog::Index;
 use crate::keys::{Key, KeySet};
-
-/// The longest key of an entry in bytes.
-pub(super) const ENTRY_KEY_BYTES_MAX: usize = 65_000;
-
-/// An entry as the engine stores it, in memory that is used again and again.
-#[derive(Debug, Default)]
-pub(super) struct Entry {
-    key: Vec<u8>,
-    value: Vec<u8>,
-}
-
-impl Entry {
-    /// Becomes the entry of a key for a document with this encoded `_id`.
-    #[inline]
-    pub(super) fn set(&mut self, index: &Index, key: Key<'_>, id: &[u8]) -> Result<()> {
-        self.key.clear();
-        self.value.clear();
-        self.key.extend_from_slice(key.fields);
-        let to = if index.spec.unique { &mut self.value } else { &mut self.key };
-        to.extend_from_slice(id);
-        self.value.extend_from_slice(key.types);
-        if self.key.len() > ENTRY_KEY_BYTES_MAX {
-            let what = format!(
-                "the key of index {} has {} bytes, and {ENTRY_KEY_BYTES_MAX} is the most",
-                index.spec.name,
-                self.key.len()
-            );
-            return Err(Error::new(ErrorCode::KEY_TOO_LONG, what));
-        }
-        Ok(())
-    }
-
-    pub(super) fn key(&self) -> &[u8] {
-        &self.key
-    }
-
-    pub(super) fn value(&self) -> &[u8] {
-        &self.value
-    }
-}
 
 /// What becomes of a key when a document is replaced.
 #[derive(Clone, Copy, Debug)]

@@ -12,9 +12,11 @@ use super::validate::{Validation, validate};
 use crate::base::{Environment, Error, ErrorCode, Result};
 use crate::bson::{Document, ObjectIds, Value, ValueBuf};
 use crate::catalog::{Catalog, CollectionState, Namespace, Schema};
+use crate::exec::Execution;
 use crate::exec::stored::{Documents, StoredDocument};
 use crate::expr::Context;
 use crate::keys::encode_id;
+use crate::plan::Query;
 
 /// How often a statement is tried that conflicts with others.
 const TRIES: u32 = 100;
@@ -181,6 +183,14 @@ impl Collection {
         let mut key = Vec::with_capacity(32);
         encode_id(&mut key, &id.into());
         Ok(self.state.table.get(key)?.map(StoredDocument::new))
+    }
+
+    /// Runs a query on the documents as they are now.
+    ///
+    /// # Errors
+    /// Those of [`Execution::open`].
+    pub fn find(&self, query: Query) -> Result<Execution<'static>> {
+        Execution::open(Box::new(self.catalog.engine().snapshot()), &self.state, Arc::new(query))
     }
 
     /// All documents in the order of `_id`, as they are now.

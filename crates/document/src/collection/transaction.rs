@@ -12,9 +12,9 @@ use smallvec::SmallVec;
 use spinney::{Durability, Transaction};
 
 use super::claims::{Claims, Counted};
-use super::entries::Entry;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Value;
+use crate::catalog::index_entry::{EncodedId, IndexEntry};
 use crate::catalog::{Catalog, CollectionState, Index, Schema, SchemaGuard};
 use crate::exec::stored::{Documents, StoredDocument};
 use crate::keys::{KeySet, encode_id};
@@ -36,8 +36,8 @@ pub struct DocumentTransaction {
 /// Memory that the writes of a transaction share.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    pub(super) id: Vec<u8>,
-    pub(super) entry: Entry,
+    pub(super) id: EncodedId,
+    pub(super) entry: IndexEntry,
     /// For each index, the keys of the document that goes and of the one that comes.
     pub(super) keys: Vec<(KeySet, KeySet)>,
 }

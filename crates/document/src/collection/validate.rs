@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use spinney::Snapshot;
 
-use super::entries::Entry;
 use super::write::find;
 use crate::base::Result;
 use crate::bson::{Checks, Document};
+use crate::catalog::index_entry::{EncodedId, IndexEntry};
 use crate::catalog::{Catalog, CollectionState, Index};
-use crate::keys::{KeySet, encode_id};
+use crate::keys::KeySet;
 
 /// The most problems that are told.
 const PROBLEMS_MAX: usize = 100;
@@ -53,7 +53,7 @@ pub fn validate(catalog: &Catalog, collection: &CollectionState) -> Result<Valid
     let mut found = Validation::default();
     let indexes: Vec<_> = schema.indexes.iter().filter(|index| index.ready).collect();
     let mut expected = vec![0_u64; indexes.len()];
-    let (mut keys, mut entry, mut id) = (KeySet::new(), Entry::default(), Vec::new());
+    let (mut keys, mut entry, mut id) = (KeySet::new(), IndexEntry::default(), EncodedId::default());
     let mut documents = snapshot.range(&collection.table, ..);
     while let Some((key, bytes)) = documents.advance()? {
         found.documents += 1;
@@ -65,9 +65,8 @@ pub fn validate(catalog: &Catalog, collection: &CollectionState) -> Result<Valid
                 continue;
             }
         };
-        id.clear();
-        document.first().into_iter().for_each(|first| encode_id(&mut id, &first.value));
-        if id != key {
+        document.first().into_iter().for_each(|first| id.set(&first.value));
+        if id.key() != key {
             found.tell(|| format!("a document is not stored under its _id: {document}"));
         }
         for (index, expected) in indexes.iter().zip(&mut expected) {

@@ -10,9 +10,10 @@ use super::prepare::check_id;
 use super::transaction::DocumentTransaction;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuilder, Value, equal};
+use crate::catalog::index_entry::ENTRY_KEY_BYTES_MAX;
 use crate::catalog::options::{ValidationAction, ValidationLevel};
 use crate::catalog::{CollectionState, Index, Schema};
-use crate::keys::{KeySet, encode_id, extract};
+use crate::keys::{KeySet, extract};
 use crate::update::Updated;
 
 impl DocumentTransaction {
@@ -27,14 +28,14 @@ impl DocumentTransaction {
         if !self.bypass_validation {
             check_valid(&schema, None, document)?;
         }
-        self.claims.claim(&mut self.txn, &collection.table, &self.buffers.id)?;
-        if self.txn.contains(&collection.table, &self.buffers.id)? {
+        self.claims.claim(&mut self.txn, &collection.table, self.buffers.id.key())?;
+        if self.txn.contains(&collection.table, self.buffers.id.key())? {
             return Err(duplicate_id(&schema, &id));
         }
         self.find_keys(&schema, None, Some(document), None)?;
         self.check_unique(&schema)?;
         self.write_entries(&schema)?;
-        self.txn.put(&collection.table, &self.buffers.id, document.as_bytes())?;
+        self.txn.put(&collection.table, self.buffers.id.key(), document.as_bytes())?;
         Ok(())
     }
 
@@ -66,11 +67,11 @@ impl DocumentTransaction {
         if !self.bypass_validation {
             check_valid(&schema, Some(old), new)?;
         }
-        self.claims.claim(&mut self.txn, &collection.table, &self.buffers.id)?;
+        self.claims.claim(&mut self.txn, &collection.table, self.buffers.id.key())?;
         self.find_keys(&schema, Some(old), Some(new), updated)?;
         self.check_unique(&schema)?;
         self.write_entries(&schema)?;
-        self.txn.put(&collection.table, &self.buffers.id, new.as_bytes())?;
+        self.txn.put(&collection.table, self.buffers.id.key(), new.as_bytes())?;
         Ok(true)
     }
 
@@ -81,20 +82,20 @@ impl DocumentTransaction {
     pub fn delete(&mut self, collection: &CollectionState, document: Document<'_>) -> Result<()> {
         let schema = self.hold(collection)?;
         self.take_id(document)?;
-        self.claims.claim(&mut self.txn, &collection.table, &self.buffers.id)?;
+        self.claims.claim(&mut self.txn, &collection.table, self.buffers.id.key())?;
         self.find_keys(&schema, Some(document), None, None)?;
         self.write_entries(&schema)?;
-        self.txn.delete(&collection.table, &self.buffers.id)?;
+        self.txn.delete(&collection.table, self.buffers.id.key())?;
         Ok(())
     }
 
     /// Encodes a document's `_id` into the buffer, and returns it.
     fn take_id<'d>(&mut self, document: Document<'d>) -> Result<Value<'d>> {
         let id = id_of(document)?;
-        self.buffers.id.clear();
-        encode_id(&mut self.buffers.id, &id);
-        if self.buffers.id.len() > super::entries::ENTRY_KEY_BYTES_MAX {
-            let what = format!("the _id has {} bytes as a key", self.buffers.id.len());
+        self.buffers.id.set(&id);
+        let len = self.buffers.id.key().len();
+        if len > ENTRY_KEY_BYTES_MAX {
+            let what = format!("the _id has {len} bytes as a key");
             return Err(Error::new(ErrorCode::KEY_TOO_LONG, what));
         }
         Ok(id)

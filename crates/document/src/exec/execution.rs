@@ -1,15 +1,22 @@
 //! Running a query.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
+use spinney::Table;
+
+use super::covered::Covered;
+use super::fetch::Fetch;
+use super::merge::{MergeByKey, Union};
+use super::operator::{Counts, Operator, Run};
 use super::reader::Reader;
+use super::row::Row;
+use super::scan::{CollectionScan, IdLookup, IndexScan};
+use super::sort::SortAll;
 use super::stored::StoredDocument;
-use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuf};
+use crate::base::Result;
+use crate::bson::DocumentBuf;
 use crate::catalog::CollectionState;
-use crate::path::SortKey;
-use crate::plan::Query;
+use crate::plan::{Plan, Query, Scan, Subject, plan};
 
 /// A document that a query found.
 #[derive(Clone, Debug)]
@@ -24,55 +31,73 @@ pub struct Match {
 /// stored.
 #[derive(Debug)]
 pub struct Execution<'r> {
-    _reader: Box<dyn Reader + 'r>,
+    reader: Box<dyn Reader + 'r>,
+    table: Table,
     query: Arc<Query>,
-    source: Source,
+    plan: Arc<Plan>,
+    root: Box<dyn Operator>,
+    counts: Counts,
+    row: Row,
     skip: u64,
     left: u64,
 }
 
-#[derive(Debug)]
-enum Source {
-    Scan(spinney::Range),
-    Sorted(std::vec::IntoIter<Match>),
-}
-
 impl<'r> Execution<'r> {
-    /// Begins a query.
+    /// Plans a query and begins it.
     ///
     /// # Errors
-    /// Those of the engine and of the filter.
+    /// Those of [`plan`].
     pub fn open(reader: Box<dyn Reader + 'r>, collection: &CollectionState, query: Arc<Query>) -> Result<Self> {
-        let range = reader.range(&collection.table, (Bound::Unbounded, Bound::Unbounded), false);
-        let (skip, left) = (query.skip, query.limit.unwrap_or(u64::MAX));
-        let mut this = Self { _reader: reader, query, source: Source::Scan(range), skip, left };
-        if let Some(sort) = this.query.sort.clone() {
-            let mut found: Vec<(SortKey, Match)> = Vec::new();
-            while let Some(matched) = this.pull()? {
-                found.push((sort.key(matched.document.view())?, matched));
-            }
-            found.sort_by(|a, b| sort.compare(&a.0, &b.0));
-            this.source = Source::Sorted(found.into_iter().map(|(_, found)| found).collect::<Vec<_>>().into_iter());
-        }
-        Ok(this)
+        // After the reader: what its snapshot has of arrays is in the schema by now.
+        let schema = collection.schema();
+        let subject = Subject { collection, schema: &schema, seqnum: reader.seqnum() };
+        let chosen = plan(subject, &query, &|table, bounds| Ok(reader.estimate(table, bounds)?.entries))?;
+        Ok(Self::with_plan(reader, collection, query, Arc::new(chosen)))
     }
 
-    /// The next document as it is stored.
+    /// Begins a query with a plan that was made for it.
+    pub fn with_plan(
+        reader: Box<dyn Reader + 'r>,
+        collection: &CollectionState,
+        query: Arc<Query>,
+        plan: Arc<Plan>,
+    ) -> Self {
+        let (skip, left) = (query.skip, query.limit.unwrap_or(u64::MAX));
+        let counts = Counts::default();
+        let table = collection.table.clone();
+        let run = Run { reader: &*reader, table: &table, query: &query, counts: &counts };
+        let root = operator(&run, &plan, query.limit.map(|limit| limit.saturating_add(skip)));
+        Self { reader, table, query, plan, root, counts, row: Row::default(), skip, left }
+    }
+
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The query.
+    #[must_use]
+    pub fn query(&self) -> &Query {
+        &self.query
+    }
+
+    /// What was looked at so far.
+    #[must_use]
+    pub const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The next document as it is stored; of a query that an index covers, with what was asked for.
     ///
     /// # Errors
     /// Those of the engine and of the filter.
     pub fn next_match(&mut self) -> Result<Option<Match>> {
-        while self.skip > 0 {
-            self.skip -= 1;
-            if self.pull()?.is_none() {
-                return Ok(None);
-            }
-        }
-        if self.left == 0 {
+        if !self.step()? {
             return Ok(None);
         }
-        self.left -= 1;
-        self.pull()
+        let position = self.row.position;
+        Ok(self.row.document.take().map(|document| Match { document, position }))
     }
 
     /// The next document as the projection shows it.
@@ -80,29 +105,46 @@ impl<'r> Execution<'r> {
     /// # Errors
     /// As [`Self::next_match`], and those of the projection.
     pub fn advance(&mut self) -> Result<Option<DocumentBuf>> {
-        let Some(found) = self.next_match()? else { return Ok(None) };
+        if !self.step()? {
+            return Ok(None);
+        }
+        let Some(document) = self.row.document.take() else { return Ok(None) };
         Ok(Some(match &self.query.projection {
-            Some(projection) => projection.apply(found.document.view(), found.position)?,
-            None => found.document.to_buf(),
+            Some(projection) => projection.apply(document.view(), self.row.position)?,
+            None => document.into_buf(),
         }))
     }
 
-    fn pull(&mut self) -> Result<Option<Match>> {
-        let range = match &mut self.source {
-            Source::Sorted(found) => return Ok(found.next()),
-            Source::Scan(range) => range,
-        };
-        for entry in range {
-            let document = StoredDocument::new(entry?.1);
-            if Document::from_checked_bytes(document.bytes()).is_none() {
-                return Err(Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "a document is no BSON"));
-            }
-            let (matched, position) = self.query.filter.matches_at(document.view())?;
-            if matched {
-                return Ok(Some(Match { document, position }));
+    /// How many documents there are.
+    ///
+    /// # Errors
+    /// As [`Self::next_match`].
+    pub fn count(mut self) -> Result<u64> {
+        let mut count = 0;
+        while self.step()? {
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Goes to the next row.
+    fn step(&mut self) -> Result<bool> {
+        let run = Run { reader: &*self.reader, table: &self.table, query: &self.query, counts: &self.counts };
+        while self.skip > 0 {
+            self.skip -= 1;
+            if !self.root.next(&run, &mut self.row)? {
+                self.left = 0;
             }
         }
-        Ok(None)
+        if self.left == 0 {
+            return Ok(false);
+        }
+        self.left -= 1;
+        let found = self.root.next(&run, &mut self.row)?;
+        if !found {
+            self.left = 0;
+        }
+        Ok(found)
     }
 }
 
@@ -110,6 +152,47 @@ impl Iterator for Execution<'_> {
     type Item = Result<DocumentBuf>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.advance().transpose()
+        let next = self.advance().transpose();
+        if matches!(next, Some(Err(_))) {
+            self.left = 0;
+        }
+        next
     }
+}
+
+/// The operators of a plan. `wanted` is how many documents are asked for.
+fn operator(run: &Run<'_>, plan: &Plan, wanted: Option<u64>) -> Box<dyn Operator> {
+    match plan {
+        Plan::Nothing => Box::new(Union::new(Vec::new())),
+        Plan::Id(key) => Box::new(IdLookup(Some(key.clone()))),
+        Plan::Scan(scan) => match entries(scan) {
+            None => Box::new(CollectionScan::new(run, scan)),
+            Some(entries) => Box::new(Fetch::new(entries, wanted)),
+        },
+        Plan::Covered(scan) => match (entries(scan), &scan.index) {
+            (Some(entries), Some(index)) => Box::new(Covered::new(entries, index)),
+            _ => Box::new(CollectionScan::new(run, scan)),
+        },
+        Plan::Union(plans) => Box::new(Union::new(plans.iter().map(|plan| operator(run, plan, wanted)).collect())),
+        Plan::Sort(input) => {
+            let input = operator(run, input, None);
+            match &run.query.sort {
+                Some(sort) => Box::new(SortAll::new(input, sort.clone(), wanted)),
+                None => input,
+            }
+        }
+    }
+}
+
+/// The entries of a scan of an index.
+fn entries(scan: &Scan) -> Option<Box<dyn Operator>> {
+    if scan.groups.len() < 2 {
+        return Some(Box::new(IndexScan::new(scan, scan.groups.clone())?));
+    }
+    let inputs = scan.groups.iter().map(|group| {
+        let input: Box<dyn Operator> = Box::new(IndexScan::new(scan, vec![group.clone()])?);
+        Some((input, group.prefix.len()))
+    });
+    let inputs: Option<Vec<_>> = inputs.collect();
+    Some(Box::new(MergeByKey::new(inputs?, scan.reverse, scan.multikey)))
 }

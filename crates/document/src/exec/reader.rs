@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use spinney::{Estimate, Range, Ranges, Snapshot, Table, Transaction, Value};
+use spinney::{Estimate, Range, Ranges, SeqNum, Snapshot, Table, Transaction, Value};
 
 use crate::base::Result;
-
-/// A key range, both ends included or not.
-pub type KeyBounds = (std::ops::Bound<Vec<u8>>, std::ops::Bound<Vec<u8>>);
+use crate::plan::KeyBounds;
 
 /// A consistent view of the engine's tables.
 pub trait Reader: fmt::Debug + Send {
@@ -21,13 +19,16 @@ pub trait Reader: fmt::Debug + Send {
     ///
     /// # Errors
     /// Those of the engine.
-    fn multi_get(&self, table: &Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Value>>>;
+    fn multi_get(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>>;
 
     /// The entries of a range, from its end when `reverse`.
     fn range(&self, table: &Table, bounds: KeyBounds, reverse: bool) -> Range;
 
     /// The entries of several ranges, which are apart and in the order of the walk.
     fn ranges(&self, table: &Table, ranges: Vec<KeyBounds>, reverse: bool) -> Ranges;
+
+    /// The newest change that is seen.
+    fn seqnum(&self) -> SeqNum;
 
     /// About how many entries a range has.
     ///
@@ -41,7 +42,7 @@ impl Reader for Snapshot {
         Ok(Self::get(self, table, key)?)
     }
 
-    fn multi_get(&self, table: &Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Value>>> {
+    fn multi_get(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         Ok(Self::multi_get(self, table, keys)?)
     }
 
@@ -56,6 +57,10 @@ impl Reader for Snapshot {
     fn estimate(&self, table: &Table, bounds: &KeyBounds) -> Result<Estimate> {
         Ok(Self::estimate(self, table, bounds)?)
     }
+
+    fn seqnum(&self) -> SeqNum {
+        Self::seqnum(self)
+    }
 }
 
 impl Reader for &Transaction {
@@ -63,7 +68,7 @@ impl Reader for &Transaction {
         Ok(Transaction::get(self, table, key)?)
     }
 
-    fn multi_get(&self, table: &Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Value>>> {
+    fn multi_get(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         Ok(Transaction::multi_get(self, table, keys)?)
     }
 
@@ -77,5 +82,9 @@ impl Reader for &Transaction {
 
     fn estimate(&self, table: &Table, bounds: &KeyBounds) -> Result<Estimate> {
         Ok(self.snapshot().estimate(table, bounds)?)
+    }
+
+    fn seqnum(&self) -> SeqNum {
+        self.snapshot().seqnum()
     }
 }

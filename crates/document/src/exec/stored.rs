@@ -7,25 +7,56 @@ use spinney::Range;
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf};
 
-/// A document in memory that the engine lends.
+/// A document as it is stored: in memory that the engine lends, or copied.
 #[derive(Clone)]
-pub struct StoredDocument(spinney::Value);
+pub struct StoredDocument(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Lent(spinney::Value),
+    Owned(DocumentBuf),
+}
 
 impl StoredDocument {
-    pub(crate) fn new(value: spinney::Value) -> Self {
-        Self(value)
+    pub(crate) const fn new(value: spinney::Value) -> Self {
+        Self(Repr::Lent(value))
+    }
+
+    /// A copy of bytes that are a document.
+    pub(crate) fn copied(bytes: &[u8]) -> Self {
+        Self(Repr::Lent(spinney::Value::owned(bytes)))
+    }
+
+    /// A document that was made of an index's keys.
+    pub(crate) const fn built(document: DocumentBuf) -> Self {
+        Self(Repr::Owned(document))
     }
 
     /// A view of the document.
     #[inline]
     #[must_use]
     pub fn view(&self) -> Document<'_> {
-        Document::from_checked_bytes(&self.0).unwrap_or(Document::empty())
+        match &self.0 {
+            Repr::Lent(value) => Document::from_checked_bytes(value).unwrap_or(Document::empty()),
+            Repr::Owned(document) => document.view(),
+        }
     }
 
     /// The bytes as they are stored.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            Repr::Lent(value) => value,
+            Repr::Owned(document) => document.as_bytes(),
+        }
+    }
+
+    /// The same document with bytes of its own.
+    #[must_use]
+    pub fn into_buf(self) -> DocumentBuf {
+        match self.0 {
+            Repr::Lent(_) => self.to_buf(),
+            Repr::Owned(document) => document,
+        }
     }
 
     /// A copy that owns its bytes.

@@ -21,3 +21,4 @@ pub use extract::extract;
 pub use key_set::{Key, KeySet};
 pub use pattern::{Direction, FieldKind, KeyField, KeyPattern};
 pub use types::{TypeBits, TypeReader};
+pub use wildcard::wildcard_takes;

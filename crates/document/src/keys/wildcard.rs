@@ -35,6 +35,23 @@ fn truth(value: &Value<'_>) -> bool {
     }
 }
 
+/// The paths that an index takes.
+fn projection_of(projection: Option<Document<'_>>) -> Projection<'_> {
+    let including = projection.is_some_and(|projection| {
+        projection.elements().any(|element| !is_named(element.name, "_id") && truth(&element.value))
+    });
+    Projection { document: projection, including }
+}
+
+/// Whether a wildcard index has the leaves at a path.
+#[must_use]
+pub fn wildcard_takes(field: &KeyField, projection: Option<Document<'_>>, path: &str) -> bool {
+    if field.path.is_empty() {
+        return projection_of(projection).takes(path);
+    }
+    path == field.path || path.strip_prefix(&field.path).is_some_and(|rest| rest.starts_with('.'))
+}
+
 pub(super) fn extract(
     field: &KeyField,
     direction: Direction,
@@ -42,11 +59,8 @@ pub(super) fn extract(
     document: Document<'_>,
     keys: &mut KeySet,
 ) {
-    let including = projection.is_some_and(|projection| {
-        projection.elements().any(|element| !is_named(element.name, "_id") && truth(&element.value))
-    });
     // A wildcard below a path needs no projection, and takes everything there.
-    let projection = Projection { document: projection, including };
+    let projection = projection_of(projection);
     let mut walk = Walk { direction, projection, all: !field.path.is_empty(), prefix: &field.path, keys };
     walk.document(document, &mut String::new());
 }

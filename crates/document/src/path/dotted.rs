@@ -43,6 +43,12 @@ impl Path {
         self.parts.first().map_or(&[], |part| part.name())
     }
 
+    /// What is left of this path behind `above`, when it begins with that.
+    #[must_use]
+    pub fn below(&self, above: &Self) -> Option<Self> {
+        self.parts.strip_prefix(&above.parts[..]).map(|rest| Self { parts: rest.to_vec() })
+    }
+
     /// Whether one of the two paths begins with the other, or they are equal.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {

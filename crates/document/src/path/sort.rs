@@ -1,16 +1,20 @@
 //! Sort patterns such as `{a: 1, "b.c": -1}`, the keys that documents have by them, and their order.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::collect::collect;
 use super::dotted::Path;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, Value, ValueBuf, compare};
+use crate::bson::{Document, DocumentBuilder, Value, ValueBuf, compare};
+use crate::keys::{KeyPattern, KeySet, TypeReader, decode_field, extract};
 
 /// A compiled sort pattern.
 #[derive(Clone, Debug, Default)]
 pub struct Sort {
     fields: Vec<(Path, bool)>,
+    /// Of several fields, the same as the fields of an index.
+    joint: Option<Arc<KeyPattern>>,
 }
 
 /// The most fields of a sort pattern.
@@ -42,13 +46,14 @@ impl Sort {
         if fields.len() > FIELDS_MAX {
             return Err(numbered(13103, "too many compound keys"));
         }
-        Ok(Self { fields })
+        let joint = if fields.len() > 1 { Some(Arc::new(joint(&fields)?)) } else { None };
+        Ok(Self { fields, joint })
     }
 
     /// The pattern of one field.
     #[must_use]
     pub fn by(path: &str, descending: bool) -> Self {
-        Self { fields: vec![(Path::new(path), descending)] }
+        Self { fields: vec![(Path::new(path), descending)], joint: None }
     }
 
     /// The paths, and whether each is descending.
@@ -58,13 +63,16 @@ impl Sort {
     }
 
     /// The values that a document is sorted by: the least of an array when ascending, the greatest when descending;
-    /// null for a missing field, undefined for an empty array.
+    /// null for a missing field, undefined for an empty array. Paths through one array take their values from the same
+    /// element of it, the one with the least key.
     ///
     /// # Errors
     /// `BadValue` (2) when two of the paths go through different arrays.
     pub fn key(&self, document: Document<'_>) -> Result<SortKey> {
-        if self.fields.len() > 1 {
-            self.check_parallel(document)?;
+        if let Some(joint) = &self.joint
+            && self.share_array(document)?
+        {
+            return least_key(joint, document);
         }
         Ok(self.fields.iter().map(|(path, descending)| extreme(document, path, *descending).into()).collect())
     }
@@ -100,19 +108,43 @@ impl Sort {
         Ordering::Equal
     }
 
-    /// Refuses a document in which two paths end in different arrays.
-    fn check_parallel(&self, document: Document<'_>) -> Result<()> {
-        let mut first: Option<Vec<&[u8]>> = None;
+    /// Whether two paths pass through an array. Refuses a document in which these are different arrays.
+    fn share_array(&self, document: Document<'_>) -> Result<bool> {
+        let (mut first, mut shared): (Option<Vec<&[u8]>>, bool) = (None, false);
         for (path, _) in &self.fields {
             let Some(array) = array_on(document, path) else { continue };
             match &first {
                 None => first = Some(array),
-                Some(other) if *other == array => {}
+                Some(other) if *other == array => shared = true,
                 Some(_) => return Err(Error::bad_value("cannot sort with keys that are parallel arrays")),
             }
         }
-        Ok(())
+        Ok(shared)
     }
+}
+
+/// The pattern of an index with the fields of a sort.
+fn joint(fields: &[(Path, bool)]) -> Result<KeyPattern> {
+    let mut pattern = DocumentBuilder::new();
+    for (path, descending) in fields {
+        pattern.append(path.to_string(), if *descending { -1 } else { 1 });
+    }
+    KeyPattern::parse(pattern.finish().view())
+}
+
+/// The first of the keys that an index would have of a document.
+fn least_key(pattern: &KeyPattern, document: Document<'_>) -> Result<SortKey> {
+    let mut keys = KeySet::new();
+    extract(pattern, false, None, document, &mut keys)?;
+    let Some(key) = keys.iter().next() else { return Ok(Vec::new()) };
+    let (mut rest, mut types) = (key.fields, TypeReader::new(key.types));
+    let mut values = SortKey::with_capacity(pattern.fields().len());
+    for field in pattern.fields() {
+        let Some((value, behind)) = decode_field(rest, field.direction(), &mut types) else { break };
+        values.push(value);
+        rest = behind;
+    }
+    Ok(values)
 }
 
 /// The components up to the first array on a path, if there is one.
@@ -218,6 +250,11 @@ mod tests {
         assert_eq!(sorted(r#"{"a":-1}"#), r#"{"a":"x"} {"a":[5,1]} {"a":3} {} {"a":[]}"#);
         let sort = Sort::parse(json(r#"{"a":1,"b":1}"#).view()).unwrap();
         assert_eq!(sort.key(json(r#"{"a":[1],"b":[2]}"#).view()).unwrap_err().code().number(), 2);
+        let pair = sort.key(json(r#"{"a":[{"x":1}],"b":2}"#).view()).unwrap();
+        assert_eq!(pair.len(), 2);
+        let inner = Sort::parse(json(r#"{"a.b":1,"a.c":1}"#).view()).unwrap();
+        let key = inner.key(json(r#"{"a":[{"b":2,"c":1},{"b":1,"c":5}]}"#).view()).unwrap();
+        assert_eq!(key.iter().map(|value| value.view().to_json()).collect::<Vec<_>>(), ["1", "5"]);
         for (pattern, code) in
             [(r#"{"a":2}"#, 15975), (r#"{"a":"x"}"#, 15974), (r#"{"$a":1}"#, 16410), (r#"{"a":0.5}"#, 15975)]
         {

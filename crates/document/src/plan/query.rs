@@ -26,6 +26,8 @@ pub struct Query {
     pub max: Option<DocumentBuf>,
     /// Whether the fields of the index are shown instead of the document.
     pub return_key: bool,
+    /// Whether only the number of documents is asked for.
+    pub counts: bool,
 }
 
 /// The index that a query must use.
@@ -56,6 +58,7 @@ impl Query {
             min: None,
             max: None,
             return_key: false,
+            counts: false,
         }
     }
 }

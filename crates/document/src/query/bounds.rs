@@ -208,6 +208,12 @@ fn of_node(node: &Node, path: &Path, multikey: bool) -> Option<Bounds> {
             }
             _ => None,
         },
+        // Of one value: it is an array, of which no index has the values.
+        Node::ElementValue { path: other, .. } | Node::ElementDocument { path: other, .. }
+            if other == path && path.parts().is_empty() =>
+        {
+            Some(inexact(class(Class::Array)))
+        }
         Node::ElementValue { path: other, node } if other == path => {
             // All conditions are on one value of the array, so they may be intersected.
             let mut bounds = of_node(node, &Path::itself(), false)?;
@@ -274,6 +280,10 @@ fn of_comparison(comparison: Comparison, operand: Value<'_>, multikey: bool) -> 
         (_, Value::Array(_)) => Bounds::full(),
         (Comparison::Greater | Comparison::GreaterOrEqual, Value::MinKey)
         | (Comparison::Less | Comparison::LessOrEqual, Value::MaxKey) => {
+            if multikey {
+                // An array of such a key only lies within by itself.
+                return Bounds::full();
+            }
             let (low, high) = match (comparison, operand) {
                 (Comparison::Greater, _) => (false, true),
                 (Comparison::Less, _) => (true, false),

@@ -7,6 +7,7 @@ mod concurrency;
 mod corpus;
 mod crash;
 mod decimals;
+mod differential;
 mod index_keys;
 mod keys;
 mod statements;

@@ -1,0 +1,58 @@
+//! Operators: each gives rows, one after the other, from those of the operators below it.
+
+use std::cell::Cell;
+use std::fmt;
+
+use super::reader::Reader;
+use super::row::Row;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::Document;
+use crate::plan::Query;
+
+/// What operators run with.
+pub(super) struct Run<'r> {
+    /// The view of the tables.
+    pub(super) reader: &'r (dyn Reader + 'r),
+    /// The table of the documents.
+    pub(super) table: &'r spinney::Table,
+    /// The query.
+    pub(super) query: &'r Query,
+    /// What was looked at.
+    pub(super) counts: &'r Counts,
+}
+
+/// What an execution has looked at so far.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Entries of indexes.
+    pub keys: Cell<u64>,
+    /// Documents.
+    pub documents: Cell<u64>,
+}
+
+/// Gives rows.
+pub(super) trait Operator: fmt::Debug + Send {
+    /// Makes `row` the next row; false when there are no more.
+    fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool>;
+}
+
+impl Run<'_> {
+    /// Whether the row's document, which was read, matches the query.
+    pub(super) fn matches(&self, row: &mut Row) -> Result<bool> {
+        self.counts.documents.set(self.counts.documents.get() + 1);
+        let Some(document) = &row.document else { return Ok(false) };
+        let view = Document::from_checked_bytes(document.bytes()).ok_or_else(damaged)?;
+        let (matched, position) = self.query.filter.matches_at(view)?;
+        row.position = position;
+        Ok(matched)
+    }
+
+    /// Counts an entry of an index.
+    pub(super) fn count_key(&self) {
+        self.counts.keys.set(self.counts.keys.get() + 1);
+    }
+}
+
+pub(super) fn damaged() -> Error {
+    Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "a stored document is no BSON")
+}

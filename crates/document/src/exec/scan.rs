@@ -1,0 +1,182 @@
+//! Scans: of the collection, and of an index.
+
+use std::collections::HashSet;
+
+use spinney::{Range, Ranges, Table};
+
+use super::operator::{Operator, Run, damaged};
+use super::row::Row;
+use super::stored::StoredDocument;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::Document;
+use crate::catalog::index_entry::EntryParts;
+use crate::keys::{Direction, field_len};
+use crate::plan::ranges::Group;
+use crate::plan::{KeyBounds, KeyFilter, Scan};
+
+/// A walk over ranges of a table.
+#[derive(Debug)]
+enum Walk {
+    One(Range),
+    Many(Ranges),
+}
+
+impl Walk {
+    fn new(run: &Run<'_>, table: &Table, mut ranges: Vec<KeyBounds>, reverse: bool) -> Self {
+        match (ranges.pop(), ranges.is_empty()) {
+            (Some(only), true) => Self::One(run.reader.range(table, only, reverse)),
+            (Some(last), false) => {
+                ranges.push(last);
+                if reverse {
+                    ranges.reverse();
+                }
+                Self::Many(run.reader.ranges(table, ranges, reverse))
+            }
+            (None, _) => Self::Many(run.reader.ranges(table, Vec::new(), reverse)),
+        }
+    }
+
+    fn advance(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(match self {
+            Self::One(range) => range.advance()?,
+            Self::Many(ranges) => ranges.advance()?,
+        })
+    }
+}
+
+/// The documents of a collection that match, in the order of `_id`.
+#[derive(Debug)]
+pub(super) struct CollectionScan(Walk);
+
+impl CollectionScan {
+    pub(super) fn new(run: &Run<'_>, scan: &Scan) -> Self {
+        let ranges = scan.groups.iter().flat_map(|group| group.ranges.iter().cloned()).collect();
+        Self(Walk::new(run, run.table, ranges, scan.reverse))
+    }
+}
+
+impl Operator for CollectionScan {
+    fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool> {
+        row.reset();
+        while let Some((id, bytes)) = self.0.advance()? {
+            run.counts.documents.set(run.counts.documents.get() + 1);
+            // Asked in place: only a document that matches is copied.
+            let document = Document::from_checked_bytes(bytes).ok_or_else(damaged)?;
+            let (matched, position) = run.query.filter.matches_at(document)?;
+            if matched {
+                row.id.extend_from_slice(id);
+                row.document = Some(StoredDocument::copied(bytes));
+                row.position = position;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The document with one `_id`, if it matches.
+#[derive(Debug)]
+pub(super) struct IdLookup(pub(super) Option<Vec<u8>>);
+
+impl Operator for IdLookup {
+    fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool> {
+        row.reset();
+        let Some(key) = self.0.take() else { return Ok(false) };
+        run.count_key();
+        let Some(document) = run.reader.get(run.table, &key)? else { return Ok(false) };
+        row.id = key;
+        row.document = Some(StoredDocument::new(document));
+        run.matches(row)
+    }
+}
+
+/// The entries of an index.
+#[derive(Debug)]
+pub(super) struct IndexScan {
+    walks: Vec<Group>,
+    walk: Option<Walk>,
+    table: Table,
+    unique: bool,
+    reverse: bool,
+    directions: Vec<Direction>,
+    filters: Vec<KeyFilter>,
+    /// The documents that were met, when one may be met several times.
+    met: Option<HashSet<Vec<u8>>>,
+}
+
+impl IndexScan {
+    /// The scan of some groups of ranges; nothing for a scan of the collection.
+    pub(super) fn new(scan: &Scan, groups: Vec<Group>) -> Option<Self> {
+        let index = scan.index.as_ref()?;
+        let fields = index.spec.pattern.fields();
+        let mut directions: Vec<_> = fields.iter().map(|field| field.direction()).collect();
+        if index.spec.pattern.is_wildcard() {
+            // The path comes before the value.
+            directions.insert(0, Direction::Ascending);
+        }
+        let mut walks = groups;
+        if !scan.reverse {
+            walks.reverse();
+        }
+        Some(Self {
+            walks,
+            walk: None,
+            table: index.table.clone(),
+            unique: index.spec.unique,
+            reverse: scan.reverse,
+            directions,
+            filters: scan.filters.clone(),
+            met: scan.multikey.then(HashSet::new),
+        })
+    }
+
+    fn takes(&self, fields: &[u8]) -> bool {
+        if self.filters.is_empty() {
+            return true;
+        }
+        let (mut at, mut filters) = (0, self.filters.iter().peekable());
+        for (field, direction) in self.directions.iter().enumerate() {
+            let Some(len) = fields.get(at..).and_then(|rest| field_len(rest, *direction)) else { return true };
+            match filters.peek() {
+                Some(filter) if filter.field == field => {
+                    if !filter.takes(&fields[at..at + len]) {
+                        return false;
+                    }
+                    filters.next();
+                }
+                Some(_) => {}
+                None => return true,
+            }
+            at += len;
+        }
+        true
+    }
+}
+
+impl Operator for IndexScan {
+    fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool> {
+        loop {
+            let Some(mut walk) = self.walk.take() else {
+                let Some(group) = self.walks.pop() else { return Ok(false) };
+                self.walk = Some(Walk::new(run, &self.table, group.ranges, self.reverse));
+                continue;
+            };
+            while let Some((key, value)) = walk.advance()? {
+                run.count_key();
+                let parts = EntryParts::of(&self.directions, self.unique, key, value).ok_or_else(|| {
+                    Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "an entry of an index is malformed")
+                })?;
+                if !self.takes(parts.fields) || self.met.as_mut().is_some_and(|met| !met.insert(parts.id.to_vec())) {
+                    continue;
+                }
+                row.reset();
+                row.id.extend_from_slice(parts.id);
+                row.id_types.extend_from_slice(parts.id_types);
+                row.key.extend_from_slice(parts.fields);
+                row.types.extend_from_slice(parts.types);
+                self.walk = Some(walk);
+                return Ok(true);
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The choice of a plan.
+//!
+//! An index with one entry at most is taken at once. Else the engine tells about how many entries each candidate has,
+//! from the branches of its trees, and the one with the least work is taken: entries to walk over, documents to fetch,
+//! documents to sort. With a limit and the right order, a scan ends early.
+
+use std::sync::Arc;
+
+use spinney::{SeqNum, Table};
+
+use super::candidate::{Asked, Candidate, is_id_pattern, of_collection, of_index};
+use super::limits::within_limits;
+use super::query::{Hint, Query};
+use super::scan::{KeyBounds, Scan};
+use super::tree::Plan;
+use crate::base::{Error, ErrorCode, Result};
+use crate::catalog::index_spec::ID_INDEX;
+use crate::catalog::{CollectionState, Index, Schema};
+use crate::keys::encode_id;
+use crate::path::Path;
+use crate::query::Filter;
+use crate::query::node::Node;
+use crate::query::predicate::{Comparison, Predicate};
+
+/// Tells about how many entries of a table are in a range.
+pub type Estimate<'e> = &'e dyn Fn(&Table, &KeyBounds) -> Result<u64>;
+
+/// What a plan is chosen for.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'s> {
+    /// The collection.
+    pub collection: &'s CollectionState,
+    /// Its schema.
+    pub schema: &'s Schema,
+    /// The newest change that the reader sees: an index that became ready later lacks entries.
+    pub seqnum: SeqNum,
+}
+
+/// The most ranges of a scan that are estimated; the rest is taken to be alike.
+const ESTIMATED_RANGES_MAX: usize = 8;
+
+/// Chooses the plan of a query.
+///
+/// # Errors
+/// `BadValue` (2) for a hint that names no index; those of the engine.
+pub fn plan(subject: Subject<'_>, query: &Query, estimate: Estimate<'_>) -> Result<Plan> {
+    if query.hint.is_none()
+        && query.min.is_none()
+        && query.max.is_none()
+        && let Some(plan) = by_id(query.filter.root())
+    {
+        return Ok(plan);
+    }
+    if matches!(query.filter.root(), Node::Always(false)) {
+        return Ok(Plan::Nothing);
+    }
+    let asked = Asked::new(query);
+    let candidates = match &query.hint {
+        Some(hint) => hinted(subject, &asked, hint)?,
+        None if query.min.is_some() || query.max.is_some() => {
+            let what = "When using min()/max() a hint of which index to use must be provided";
+            return Err(Error::new(ErrorCode::new(51173), what));
+        }
+        None => all(subject, &asked),
+    };
+    let (bounded, whole): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| !candidate.is_unbounded());
+    if query.hint.is_none()
+        && bounded.is_empty()
+        && let Some(union) = by_branches(subject, &asked, estimate)?
+    {
+        return Ok(union);
+    }
+    // Scans of a whole index are of use for their order, or for what they cover.
+    let sorting = |candidate: &Candidate| query.sort.is_some() && candidate.sorted;
+    let chosen = if bounded.is_empty() {
+        let plain = |candidate: &Candidate| candidate.scan.index.is_none();
+        let of_use = whole.into_iter().filter(|one| sorting(one) || plain(one) || one.covered || query.hint.is_some());
+        best(subject, query, of_use.collect(), estimate)?
+    } else {
+        let of_use = bounded.into_iter().chain(whole.into_iter().filter(sorting));
+        best(subject, query, of_use.collect(), estimate)?
+    };
+    let Some(chosen) = chosen else { return Ok(Plan::Nothing) };
+    Ok(finish(query, chosen))
+}
+
+/// The plan of a candidate, sorted when it must be.
+fn finish(query: &Query, chosen: Candidate) -> Plan {
+    if chosen.scan.bounds.iter().any(|bounds| bounds.intervals.is_empty()) {
+        return Plan::Nothing;
+    }
+    let sorted = chosen.sorted || query.sort.is_none();
+    let scan = if chosen.covered { Plan::Covered(chosen.scan) } else { Plan::Scan(chosen.scan) };
+    if sorted { scan } else { Plan::Sort(Box::new(scan)) }
+}
+
+/// The plan of a filter for one `_id`.
+fn by_id(filter: &Node) -> Option<Plan> {
+    match filter {
+        Node::Leaf { path, test: Predicate::Compare(Comparison::Equal, id) } if is_id(path) => {
+            let mut key = Vec::with_capacity(32);
+            encode_id(&mut key, &id.view());
+            Some(Plan::Id(key))
+        }
+        Node::And(parts) => parts.iter().find_map(by_id),
+        _ => None,
+    }
+}
+
+fn is_id(path: &Path) -> bool {
+    matches!(path.parts(), [only] if only.name() == b"_id")
+}
+
+fn usable(subject: Subject<'_>) -> impl Iterator<Item = &Arc<Index>> {
+    let seen = move |index: &&Arc<Index>| index.ready && index.ready_at <= subject.seqnum;
+    subject.schema.indexes.iter().filter(seen)
+}
+
+fn all(subject: Subject<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let mut found = of_collection(asked);
+    for index in usable(subject).filter(|index| !index.spec.hidden) {
+        found.extend(of_index(asked, index, false));
+    }
+    found
+}
+
+/// The candidates of the index that a query must use.
+fn hinted(subject: Subject<'_>, asked: &Asked<'_>, hint: &Hint) -> Result<Vec<Candidate>> {
+    let bad = || {
+        let what = "error processing query: planner returned error :: caused by :: hint provided does not correspond \
+                    to an existing index";
+        Error::bad_value(what)
+    };
+    let collection = match hint {
+        Hint::Natural { reverse } => {
+            let mut candidates = of_collection(&Asked { query: &Query::new(Filter::all()), branches: Vec::new() });
+            candidates.iter_mut().for_each(|candidate| {
+                candidate.scan.reverse = *reverse;
+                candidate.sorted = asked.query.sort.is_none();
+            });
+            return Ok(candidates);
+        }
+        Hint::Name(name) => name == ID_INDEX,
+        Hint::Pattern(pattern) => is_id_pattern(pattern.view()),
+    };
+    let index = match hint {
+        Hint::Name(name) => usable(subject).find(|index| index.spec.name == *name),
+        Hint::Pattern(pattern) => usable(subject)
+            .find(|index| index.spec.pattern.document().as_bytes() == pattern.as_bytes())
+            .or_else(|| usable(subject).find(|index| same_pattern(index, pattern.view()))),
+        Hint::Natural { .. } => None,
+    };
+    let mut candidates = match index.filter(|index| !index.spec.hidden) {
+        Some(index) => of_index(asked, index, true),
+        None if collection => of_collection(asked),
+        None => return Err(bad()),
+    };
+    if asked.query.min.is_some() || asked.query.max.is_some() {
+        candidates = within_limits(asked.query, candidates)?;
+    }
+    if candidates.is_empty() {
+        let what = "No query solutions: the hinted index does not have all documents that the query asks for";
+        return Err(Error::new(ErrorCode::NO_QUERY_EXECUTION_PLANS, what));
+    }
+    Ok(candidates)
+}
+
+/// Whether an index has the pattern of a hint, numbers compared by value.
+fn same_pattern(index: &Index, pattern: crate::bson::Document<'_>) -> bool {
+    let (a, b) = (index.spec.pattern.document(), pattern);
+    crate::bson::equal(&crate::bson::Value::Document(a), &crate::bson::Value::Document(b))
+}
+
+/// A plan for each branch of an `$or`, when all have bounds.
+fn by_branches(subject: Subject<'_>, asked: &Asked<'_>, estimate: Estimate<'_>) -> Result<Option<Plan>> {
+    if asked.branches.is_empty() {
+        return Ok(None);
+    }
+    let mut plans = Vec::with_capacity(asked.branches.len());
+    for branch in &asked.branches {
+        if let Some(plan) = by_id(branch) {
+            plans.push(plan);
+            continue;
+        }
+        let query = Query::new(Filter::from_node(branch.clone()));
+        let branch = Asked::new(&query);
+        let bounded = all(subject, &branch).into_iter().filter(|candidate| !candidate.is_unbounded()).collect();
+        let Some(chosen) = best(subject, &query, bounded, estimate)? else { return Ok(None) };
+        match finish(&query, chosen) {
+            Plan::Nothing => {}
+            plan => plans.push(plan),
+        }
+    }
+    let union = Plan::Union(plans);
+    Ok(Some(if asked.query.sort.is_some() { Plan::Sort(Box::new(union)) } else { union }))
+}
+
+/// The candidate with the least work.
+fn best(
+    subject: Subject<'_>,
+    query: &Query,
+    mut candidates: Vec<Candidate>,
+    estimate: Estimate<'_>,
+) -> Result<Option<Candidate>> {
+    let single =
+        |candidate: &Candidate| candidate.single || candidate.scan.bounds.iter().any(|b| b.intervals.is_empty());
+    if let Some(at) = candidates.iter().position(single) {
+        return Ok(Some(candidates.swap_remove(at)));
+    }
+    if candidates.len() < 2 {
+        return Ok(candidates.pop());
+    }
+    let table =
+        |scan: &Scan| scan.index.as_ref().map_or_else(|| subject.collection.table.clone(), |index| index.table.clone());
+    let entries = candidates
+        .iter()
+        .map(|candidate| entries_of(&candidate.scan, &table(&candidate.scan), estimate))
+        .collect::<Result<Vec<_>>>()?;
+    let fewest = entries.iter().copied().min().unwrap_or_default().max(1);
+    let work = |at: usize| work_of(query, &candidates[at], entries[at], fewest);
+    let order = |a: &usize, b: &usize| {
+        let rank = |at: usize| {
+            let candidate = &candidates[at];
+            let open = candidate.scan.bounds.len() - candidate.bound;
+            (!candidate.sorted, !candidate.covered, std::cmp::Reverse(candidate.bound), open)
+        };
+        work(*a).cmp(&work(*b)).then_with(|| rank(*a).cmp(&rank(*b))).then(a.cmp(b))
+    };
+    let chosen = (0..candidates.len()).min_by(order);
+    Ok(chosen.map(|at| candidates.swap_remove(at)))
+}
+
+/// About how many entries a scan walks over.
+fn entries_of(scan: &Scan, table: &Table, estimate: Estimate<'_>) -> Result<u64> {
+    let ranges = scan.groups.iter().map(|group| group.ranges.len()).sum::<usize>();
+    let mut sum = 0;
+    for range in scan.groups.iter().flat_map(|group| &group.ranges).take(ESTIMATED_RANGES_MAX) {
+        sum += estimate(table, range)?;
+    }
+    let estimated = ranges.clamp(1, ESTIMATED_RANGES_MAX);
+    Ok(sum.saturating_mul(crate::base::num::u64_of(ranges)) / crate::base::num::u64_of(estimated))
+}
+
+/// The work of a candidate, in entries walked over. The candidate with the fewest entries tells how many documents
+/// match at most, and so how far a scan in the right order must go for a limit.
+fn work_of(query: &Query, candidate: &Candidate, entries: u64, fewest: u64) -> u64 {
+    let each: u64 = match (&candidate.scan.index, candidate.covered) {
+        (None, _) => 2,
+        (Some(_), true) => 1,
+        (Some(_), false) => 6,
+    };
+    let sorts = query.sort.is_some() && !candidate.sorted;
+    let mut walked = entries;
+    if let (Some(limit), false) = (query.limit, sorts) {
+        let wanted = limit.saturating_add(query.skip).saturating_mul(entries.max(1)) / fewest;
+        walked = walked.min(wanted.max(1));
+    }
+    let sorting = if sorts { fewest.min(entries).saturating_mul(4) } else { 0 };
+    walked.saturating_mul(each).saturating_add(sorting)
+}

@@ -1,0 +1,175 @@
+//! Bounds of the fields of an index as ranges of its keys.
+//!
+//! Every tag of the encoding lies above 00 and below FF, complemented or not: a key with FF behind some fields is above
+//! all keys that go on behind these fields.
+
+use std::ops::Bound;
+
+use super::scan::{KeyBounds, KeyFilter};
+use crate::bson::Value;
+use crate::keys::{Direction, TypeBits, append};
+use crate::query::bounds::{Bounds, Interval};
+
+/// The most ranges of one scan. With more, the last fields' bounds are asked of each entry instead.
+const RANGES_MAX: usize = 1000;
+
+/// A part of a scan whose keys begin with the same values.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// The bytes of these values.
+    pub prefix: Vec<u8>,
+    /// The ranges, ascending.
+    pub ranges: Vec<KeyBounds>,
+}
+
+/// The ranges that the bounds of an index's fields come to.
+#[derive(Clone, Debug, Default)]
+pub struct Composed {
+    /// One group, or, when the first fields have several values each, one for each combination of theirs.
+    pub groups: Vec<Group>,
+    /// Bounds that the ranges do not have, to be asked of each entry.
+    pub filters: Vec<KeyFilter>,
+}
+
+/// Composes the bounds of fields. The values of the first `grouped` fields, which have only points, get groups of their
+/// own.
+#[must_use]
+pub fn compose(directions: &[Direction], bounds: &[Bounds], grouped: usize) -> Composed {
+    let mut prefixes = vec![Vec::new()];
+    let mut used = 0;
+    for (direction, bounds) in directions.iter().zip(bounds).take(grouped) {
+        let points = in_order(&bounds.intervals, *direction);
+        prefixes = prefixes
+            .iter()
+            .flat_map(|prefix| points.iter().map(|point| with(prefix, &point.low.value.view(), *direction)))
+            .collect();
+        used += 1;
+    }
+    let (mut points, mut product) = (used, prefixes.len());
+    // The following fields with points, while they do not become too many.
+    while let Some(next) = bounds.get(points) {
+        let count = next.intervals.len();
+        if !next.intervals.iter().all(Interval::is_point) || product.saturating_mul(count) > RANGES_MAX {
+            break;
+        }
+        product *= count;
+        points += 1;
+    }
+    let last = bounds.get(points).filter(|last| product.saturating_mul(last.intervals.len()) <= RANGES_MAX);
+    let groups = prefixes.into_iter().map(|prefix| {
+        let mut heads = vec![prefix.clone()];
+        for (direction, bounds) in directions.iter().zip(bounds).take(points).skip(grouped) {
+            let points = in_order(&bounds.intervals, *direction);
+            heads = heads
+                .iter()
+                .flat_map(|head| points.iter().map(|point| with(head, &point.low.value.view(), *direction)))
+                .collect();
+        }
+        let ranges = match last {
+            Some(last) if !last.is_full() => {
+                let intervals = in_order(&last.intervals, directions[points]);
+                let of = |head: &Vec<u8>| {
+                    intervals.iter().map(|interval| range(head, interval, directions[points])).collect::<Vec<_>>()
+                };
+                heads.iter().flat_map(of).collect()
+            }
+            _ => heads.iter().map(|head| whole(head)).collect(),
+        };
+        Group { prefix, ranges }
+    });
+    let groups = groups.collect();
+    let in_ranges = points + usize::from(last.is_some());
+    let filters = (in_ranges..bounds.len()).filter(|field| !bounds[*field].is_full());
+    let filters = filters.map(|field| KeyFilter {
+        field,
+        ranges: in_order(&bounds[field].intervals, directions[field])
+            .iter()
+            .map(|interval| range(&[], interval, directions[field]))
+            .collect(),
+    });
+    Composed { groups, filters: filters.collect() }
+}
+
+/// Joins the ranges of several scans of one index to ranges that ascend and are apart.
+#[must_use]
+pub fn union(mut ranges: Vec<KeyBounds>) -> Vec<KeyBounds> {
+    let low = |bound: &Bound<Vec<u8>>| match bound {
+        Bound::Unbounded => (Vec::new(), false),
+        Bound::Included(key) => (key.clone(), false),
+        Bound::Excluded(key) => (key.clone(), true),
+    };
+    ranges.sort_by_cached_key(|range| low(&range.0));
+    let mut joined: Vec<KeyBounds> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if touches(&last.1, &range.0) => {
+                if is_above(&range.1, &last.1) {
+                    last.1 = range.1;
+                }
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// Whether a range that begins at `low` begins before another's end, or right behind it.
+fn touches(high: &Bound<Vec<u8>>, low: &Bound<Vec<u8>>) -> bool {
+    match (high, low) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,
+        (Bound::Excluded(high), Bound::Excluded(low)) => low < high,
+        (Bound::Included(high) | Bound::Excluded(high), Bound::Included(low) | Bound::Excluded(low)) => low <= high,
+    }
+}
+
+/// Whether the upper end `a` is above `b`.
+fn is_above(a: &Bound<Vec<u8>>, b: &Bound<Vec<u8>>) -> bool {
+    match (a, b) {
+        (_, Bound::Unbounded) => false,
+        (Bound::Unbounded, _) => true,
+        (Bound::Included(a), Bound::Excluded(b)) => a >= b,
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a > b,
+    }
+}
+
+/// Intervals in the order of an index's keys.
+fn in_order(intervals: &[Interval], direction: Direction) -> Vec<&Interval> {
+    match direction {
+        Direction::Ascending => intervals.iter().collect(),
+        Direction::Descending => intervals.iter().rev().collect(),
+    }
+}
+
+fn with(prefix: &[u8], value: &Value<'_>, direction: Direction) -> Vec<u8> {
+    let mut key = Vec::with_capacity(prefix.len() + 24);
+    key.extend_from_slice(prefix);
+    append(&mut key, &mut TypeBits::new(), value, direction);
+    key
+}
+
+/// The range of all keys that begin with some fields.
+#[must_use]
+pub fn whole(prefix: &[u8]) -> KeyBounds {
+    if prefix.is_empty() {
+        return (Bound::Unbounded, Bound::Unbounded);
+    }
+    (Bound::Included(prefix.to_vec()), Bound::Excluded(behind(prefix.to_vec())))
+}
+
+/// A key above all that begin with these fields.
+fn behind(mut key: Vec<u8>) -> Vec<u8> {
+    key.push(0xFF);
+    key
+}
+
+/// The range of the keys whose next field behind `prefix` is in an interval.
+fn range(prefix: &[u8], interval: &Interval, direction: Direction) -> KeyBounds {
+    let (first, last) = match direction {
+        Direction::Ascending => (&interval.low, &interval.high),
+        Direction::Descending => (&interval.high, &interval.low),
+    };
+    let (low, high) = (with(prefix, &first.value.view(), direction), with(prefix, &last.value.view(), direction));
+    let low = if first.inclusive { Bound::Included(low) } else { Bound::Excluded(behind(low)) };
+    let high = if last.inclusive { Bound::Excluded(behind(high)) } else { Bound::Excluded(high) };
+    (low, high)
+}

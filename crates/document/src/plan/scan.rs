@@ -1,0 +1,66 @@
+//! A scan of one index.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::ranges::Group;
+use crate::catalog::Index;
+use crate::query::bounds::Bounds;
+
+/// A range of keys.
+pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Bounds of a field that are asked of each entry.
+#[derive(Clone, Debug)]
+pub struct KeyFilter {
+    /// Which field.
+    pub field: usize,
+    /// The ranges of its bytes.
+    pub ranges: Vec<KeyBounds>,
+}
+
+/// A scan of the entries of an index, or of a collection by `_id`.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// The index; nothing for the collection itself.
+    pub index: Option<Arc<Index>>,
+    /// The bounds of each field.
+    pub bounds: Vec<Bounds>,
+    /// The ranges; those of several groups are merged by what follows their prefixes.
+    pub groups: Vec<Group>,
+    /// Bounds that the ranges do not have.
+    pub filters: Vec<KeyFilter>,
+    /// Whether the last key comes first.
+    pub reverse: bool,
+    /// Whether a document may be met several times.
+    pub multikey: bool,
+}
+
+impl KeyFilter {
+    /// Whether the bytes of the field are within.
+    #[must_use]
+    pub fn takes(&self, field: &[u8]) -> bool {
+        self.ranges.iter().any(|(low, high)| {
+            let above = match low {
+                Bound::Unbounded => true,
+                Bound::Included(low) => field >= low.as_slice(),
+                Bound::Excluded(low) => field > low.as_slice(),
+            };
+            above
+                && match high {
+                    Bound::Unbounded => true,
+                    Bound::Included(high) => field <= high.as_slice(),
+                    Bound::Excluded(high) => field < high.as_slice(),
+                }
+        })
+    }
+}
+
+impl Scan {
+    /// Whether all entries are scanned.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let [group] = &self.groups[..] else { return false };
+        matches!(&group.ranges[..], [(Bound::Unbounded, Bound::Unbounded)])
+    }
+}

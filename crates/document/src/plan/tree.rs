@@ -1,0 +1,28 @@
+//! Plans.
+
+use super::scan::Scan;
+
+/// How documents are found.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    /// No document can match.
+    Nothing,
+    /// The document with one `_id`, given as its key.
+    Id(Vec<u8>),
+    /// The documents of a scan of the collection, or of an index and fetched.
+    Scan(Scan),
+    /// What is asked for is in the keys of an index; documents are fetched only where a key does not tell.
+    Covered(Scan),
+    /// The documents that one of several plans finds, each once.
+    Union(Vec<Plan>),
+    /// The documents of a plan, sorted.
+    Sort(Box<Plan>),
+}
+
+impl Plan {
+    /// Whether the documents are sorted when all have been found.
+    #[must_use]
+    pub const fn sorts(&self) -> bool {
+        matches!(self, Self::Sort(_))
+    }
+}

@@ -1,0 +1,78 @@
+//! Scans of wildcard indexes, whose keys are the path of a leaf and its value.
+
+use std::sync::Arc;
+
+use super::candidate::{Asked, Candidate};
+use super::covered::paths_of;
+use super::ranges::compose;
+use super::scan::Scan;
+use crate::bson::{Document, Kind, Value};
+use crate::catalog::Index;
+use crate::keys::{Direction, wildcard_takes};
+use crate::path::Path;
+use crate::query::bounds::{Bounds, Interval};
+use crate::query::node::Node;
+
+/// The scans for each path of the filter of which the index has the values.
+#[must_use]
+pub fn candidates(asked: &Asked<'_>, index: &Arc<Index>) -> Vec<Candidate> {
+    let Some(field) = index.spec.pattern.fields().first() else { return Vec::new() };
+    let mut paths: Vec<&Path> = Vec::new();
+    conjuncts(asked.query.filter.root(), &mut paths);
+    paths.sort();
+    paths.dedup();
+    let taken = paths.into_iter().filter(|path| {
+        let numbered = path.parts().iter().any(|part| part.is_digits());
+        !numbered && wildcard_takes(field, index.projection().map(|projection| projection.view()), &path.to_string())
+    });
+    let scans = taken.filter_map(|path| {
+        let bounds = Bounds::of(asked.query.filter.root(), path, index.is_multikey());
+        if !bounds.intervals.iter().all(is_of_leaves) {
+            return None;
+        }
+        let name = path.to_string();
+        let bounds = vec![Bounds { intervals: vec![Interval::point(Value::from(&*name))], exact: true }, bounds];
+        let composed = compose(&[Direction::Ascending, field.direction()], &bounds, 0);
+        Some(Candidate {
+            scan: Scan {
+                index: Some(Arc::clone(index)),
+                bounds,
+                groups: composed.groups,
+                filters: composed.filters,
+                reverse: false,
+                multikey: true,
+            },
+            sorted: asked.query.sort.is_none(),
+            covered: false,
+            bound: 1,
+            single: false,
+        })
+    });
+    scans.collect()
+}
+
+/// The paths of the conditions that all must be met.
+fn conjuncts<'n>(node: &'n Node, paths: &mut Vec<&'n Path>) {
+    match node {
+        Node::And(nodes) => nodes.iter().for_each(|node| conjuncts(node, paths)),
+        Node::Leaf { path, .. } | Node::ElementValue { path, .. } => paths.push(path),
+        Node::Or(_) => {
+            let mut all = Vec::new();
+            if paths_of(node, &mut all) {
+                paths.extend(all);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a wildcard index has all values of an interval: missing fields, documents and arrays have no keys as such.
+fn is_of_leaves(interval: &Interval) -> bool {
+    let whole = |value: Value<'_>| matches!(value.kind(), Kind::Document | Kind::Array);
+    let empty = Document::empty();
+    let absent = [Value::Null, Value::Undefined, Value::Document(empty), Value::Array(crate::bson::Array::empty())];
+    let begins_whole = whole(interval.low.value.view());
+    let ends_whole = interval.high.inclusive && whole(interval.high.value.view());
+    let has_absent = absent.iter().any(|value| interval.contains(value));
+    !(begins_whole || ends_whole || has_absent)
+}
