@@ -1,8 +1,8 @@
 //! Entries of indexes: their bytes.
 //!
 //! # Format
-//! An entry of a unique index has the fields as key, and the encoded `_id` and the types as value. An entry of any other
-//! index has the fields and the encoded `_id` as key, and the types as value.
+//! An entry of a unique index has the fields as key, and the encoded `_id` and the types as value. An entry of any
+//! other index has the fields and the encoded `_id` as key, and the types as value.
 //!
 //! The types are the type bits of the fields. When the `_id` has type bits as well (most have none), they come first:
 //! FF, their number of bytes (u16, big-endian), they. FF is no code of a type.

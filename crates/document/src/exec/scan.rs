@@ -11,8 +11,7 @@ use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Document;
 use crate::catalog::index_entry::EntryParts;
 use crate::keys::{Direction, field_len};
-use crate::plan::ranges::Group;
-use crate::plan::{KeyBounds, KeyFilter, Scan};
+use crate::plan::{Group, KeyBounds, KeyFilter, Scan};
 
 /// A walk over ranges of a table.
 #[derive(Debug)]

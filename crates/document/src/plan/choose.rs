@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use spinney::{SeqNum, Table};
 
-use super::candidate::{Asked, Candidate, is_id_pattern, of_collection, of_index};
+use super::candidate::{Asked, Candidate};
+use super::index_scans::{is_id_pattern, of_collection, of_index};
 use super::limits::within_limits;
 use super::query::{Hint, Query};
 use super::scan::{KeyBounds, Scan};

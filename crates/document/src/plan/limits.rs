@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::candidate::Candidate;
 use super::query::Query;
-use super::ranges::Group;
+use super::scan::Group;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Document;
 use crate::keys::{Direction, TypeBits, append};

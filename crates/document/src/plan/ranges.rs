@@ -5,22 +5,13 @@
 
 use std::ops::Bound;
 
-use super::scan::{KeyBounds, KeyFilter};
+use super::scan::{Group, KeyBounds, KeyFilter};
 use crate::bson::Value;
 use crate::keys::{Direction, TypeBits, append};
 use crate::query::bounds::{Bounds, Interval};
 
 /// The most ranges of one scan. With more, the last fields' bounds are asked of each entry instead.
 const RANGES_MAX: usize = 1000;
-
-/// A part of a scan whose keys begin with the same values.
-#[derive(Clone, Debug, Default)]
-pub struct Group {
-    /// The bytes of these values.
-    pub prefix: Vec<u8>,
-    /// The ranges, ascending.
-    pub ranges: Vec<KeyBounds>,
-}
 
 /// The ranges that the bounds of an index's fields come to.
 #[derive(Clone, Debug, Default)]

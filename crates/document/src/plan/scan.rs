@@ -3,12 +3,20 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::ranges::Group;
 use crate::catalog::Index;
 use crate::query::bounds::Bounds;
 
 /// A range of keys.
 pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// A part of a scan whose keys begin with the same values.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// The bytes of these values.
+    pub prefix: Vec<u8>,
+    /// The ranges, ascending.
+    pub ranges: Vec<KeyBounds>,
+}
 
 /// Bounds of a field that are asked of each entry.
 #[derive(Clone, Debug)]

@@ -275,7 +275,8 @@ fn answer(mut execution: Execution<'_>, case: &Case) -> Result<(Vec<String>, Str
     Ok((shown, plan))
 }
 
-/// A document as text, its fields in the order of their names: those that are made of keys are in the order of the index.
+/// A document as text, its fields in the order of their names: those that are made of keys are in the order of the
+/// index.
 fn with_fields_in_order(document: &DocumentBuf) -> String {
     let mut elements: Vec<_> = document.view().elements().collect();
     elements.sort_by_key(|element| element.name.to_string());

@@ -1,0 +1,164 @@
+//! The scans of one index that could answer a query.
+
+use std::sync::Arc;
+
+use super::candidate::{Asked, Candidate};
+use super::covered::covers;
+use super::fields::{Field, alternatives, fields_of};
+use super::imply::implies;
+use super::order::{Order, order_of};
+use super::query::Query;
+use super::ranges::{Composed, compose, union};
+use super::scan::{Group, Scan};
+use crate::bson::{Document, Value};
+use crate::catalog::Index;
+use crate::keys::hashed::hash_value;
+use crate::keys::{Direction, FieldKind};
+use crate::path::Path;
+use crate::query::bounds::{Bounds, Interval};
+use crate::query::node::Node;
+
+/// The scans of the collection itself, in the order of `_id`.
+#[must_use]
+pub fn of_collection(asked: &Asked<'_>) -> Vec<Candidate> {
+    let fields = [Field { path: Path::new("_id"), arrays: 0 }];
+    let shape = Shape { index: None, fields: &fields, directions: &[Direction::Ascending], hashed: None };
+    shape.candidates(asked)
+}
+
+/// The scans of an index. `forced` when the query must use it, whatever documents it lacks.
+#[must_use]
+pub fn of_index(asked: &Asked<'_>, index: &Arc<Index>, forced: bool) -> Vec<Candidate> {
+    let filter = asked.query.filter.root();
+    if let Some(partial) = &index.spec.filter
+        && !implies(filter, partial.root())
+    {
+        return Vec::new();
+    }
+    if index.spec.pattern.is_wildcard() {
+        return super::wildcard::candidates(asked, index);
+    }
+    let fields = fields_of(index);
+    let directions: Vec<_> = index.spec.pattern.fields().iter().map(|field| field.direction()).collect();
+    let hashed = index.spec.pattern.fields().iter().position(|field| field.kind == FieldKind::Hashed);
+    let shape = Shape { index: Some(index), fields: &fields, directions: &directions, hashed };
+    let mut found = shape.candidates(asked);
+    if index.spec.sparse && !forced {
+        // A document that has none of the fields is not in the index.
+        let has = |bounds: &Bounds| !bounds.is_full() && !bounds.contains(&Value::Null);
+        found.retain(|candidate| candidate.scan.bounds.iter().any(has));
+    }
+    found
+}
+
+/// An index as ranges are made for it.
+struct Shape<'i> {
+    index: Option<&'i Arc<Index>>,
+    fields: &'i [Field],
+    directions: &'i [Direction],
+    hashed: Option<usize>,
+}
+
+impl Shape<'_> {
+    fn candidates(&self, asked: &Asked<'_>) -> Vec<Candidate> {
+        let filter = asked.query.filter.root();
+        let mut found: Vec<_> =
+            self.alternatives(filter).into_iter().map(|bounds| self.candidate(asked.query, bounds)).collect();
+        found.extend(self.of_branches(asked));
+        found
+    }
+
+    fn alternatives(&self, filter: &Node) -> Vec<Vec<Bounds>> {
+        let mut all = alternatives(filter, self.fields);
+        if let Some(hashed) = self.hashed {
+            all.iter_mut().for_each(|bounds| bounds[hashed] = hashes(&bounds[hashed]));
+        }
+        all
+    }
+
+    fn candidate(&self, query: &Query, bounds: Vec<Bounds>) -> Candidate {
+        let order = self.order(query, &bounds);
+        let grouped = order.map_or(0, |order| order.grouped);
+        let Composed { groups, filters } = compose(self.directions, &bounds, grouped);
+        let single =
+            self.is_unique() && bounds.iter().all(|bounds| matches!(&bounds.intervals[..], [only] if only.is_point()));
+        self.finish(
+            query,
+            Scan { index: self.index.cloned(), bounds, groups, filters, reverse: false, multikey: false },
+            order,
+            single,
+        )
+    }
+
+    /// One scan over the ranges of all branches of an `$or`, when each has bounds for the first field.
+    fn of_branches(&self, asked: &Asked<'_>) -> Option<Candidate> {
+        if asked.branches.is_empty() {
+            return None;
+        }
+        let (mut ranges, mut all): (Vec<_>, Option<Vec<Bounds>>) = (Vec::new(), None);
+        for branch in &asked.branches {
+            let bounds = self.alternatives(branch).into_iter().next()?;
+            if bounds.first()?.is_full() {
+                return None;
+            }
+            if bounds.iter().all(|bounds| !bounds.intervals.is_empty()) {
+                let composed = compose(self.directions, &bounds, 0);
+                ranges.extend(composed.groups.into_iter().flat_map(|group| group.ranges));
+            }
+            all = Some(match all {
+                None => bounds,
+                Some(all) => all.into_iter().zip(bounds).map(|(a, b)| a.union(b)).collect(),
+            });
+        }
+        let bounds = all?;
+        // Ranges of different branches are in the order of keys, not grouped.
+        let order = self.order(asked.query, &bounds).filter(|order| order.grouped == 0);
+        let groups = vec![Group { prefix: Vec::new(), ranges: union(ranges) }];
+        let scan =
+            Scan { index: self.index.cloned(), bounds, groups, filters: Vec::new(), reverse: false, multikey: false };
+        Some(self.finish(asked.query, scan, order, false))
+    }
+
+    fn order(&self, query: &Query, bounds: &[Bounds]) -> Option<Order> {
+        // Behind its fields, an entry has the `_id`.
+        let id = self.index.is_some_and(|index| !index.spec.unique);
+        order_of(query.sort.as_ref()?, self.fields, self.directions, bounds, self.hashed, id)
+    }
+
+    fn finish(&self, query: &Query, mut scan: Scan, order: Option<Order>, single: bool) -> Candidate {
+        scan.reverse = order.is_some_and(|order| order.reverse);
+        scan.multikey = self.fields.iter().any(|field| field.arrays != 0);
+        Candidate {
+            sorted: query.sort.is_none() || order.is_some() || single,
+            covered: self.index.is_some_and(|index| covers(index, query)),
+            bound: scan.bounds.iter().filter(|bounds| !bounds.is_full()).count(),
+            single,
+            scan,
+        }
+    }
+
+    fn is_unique(&self) -> bool {
+        self.index.is_none_or(|index| index.spec.unique)
+    }
+}
+
+/// The bounds of a hashed field: the hashes of values, when there are only single ones.
+fn hashes(bounds: &Bounds) -> Bounds {
+    let hashed = |interval: &Interval| {
+        let value = interval.low.value.view();
+        let plain = !matches!(value, Value::Array(_) | Value::Undefined | Value::Regex(_));
+        (interval.is_point() && plain).then(|| Interval::point(Value::Int64(hash_value(&value))))
+    };
+    let points: Option<Vec<_>> = bounds.intervals.iter().map(hashed).collect();
+    match points {
+        Some(intervals) => Bounds { intervals, exact: false }.union(Bounds::none()),
+        None => Bounds::full(),
+    }
+}
+
+/// Whether a pattern is that of the collection itself.
+#[must_use]
+pub fn is_id_pattern(pattern: Document<'_>) -> bool {
+    let mut fields = pattern.elements();
+    matches!((fields.next(), fields.next()), (Some(id), None) if id.name == "_id" && id.value.as_f64() == Some(1.0))
+}
