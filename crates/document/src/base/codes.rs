@@ -118,7 +118,6 @@ codes! {
     COLLECTION_UUID_MISMATCH = 361 "CollectionUUIDMismatch";
     NO_REPLICATION_ENABLED = 76 "NoReplicationEnabled";
     VIEW_DEPTH_LIMIT_EXCEEDED = 165 "ViewDepthLimitExceeded";
-    NO_QUERY_EXECUTION_PLANS = 291 "NoQueryExecutionPlans";
     IDL_UNKNOWN_FIELD = 40415 "IDLUnknownField";
     IDL_FAILED_TO_PARSE = 40414 "IDLFailedToParse";
     IDL_DUPLICATE_FIELD = 40413 "IDLDuplicateField";

@@ -2,8 +2,8 @@
 //!
 //! A [`Query`] says what is asked for, ready to be run: its filter, sort and projection are compiled. [`plan()`]
 //! chooses a [`Plan`]: it finds the bounds that the filter implies for each index ([`fields`]), turns them to ranges of
-//! keys ([`ranges`]), and takes the index with the fewest entries to look at ([`choose`]). Whatever is chosen, the whole
-//! filter is asked of each document: a plan decides how long a query takes and never what it answers.
+//! keys ([`ranges`]), and takes the index with the fewest entries to look at ([`choose`]). Whatever is chosen, the
+//! whole filter is asked of each document: a plan decides how long a query takes and never what it answers.
 
 pub mod candidate;
 pub mod choose;
