@@ -14,8 +14,9 @@ use super::scan::{CollectionScan, IdLookup, IndexScan};
 use super::sort::SortAll;
 use super::stored::StoredDocument;
 use crate::base::Result;
-use crate::bson::DocumentBuf;
+use crate::bson::{DocumentBuf, DocumentBuilder};
 use crate::catalog::CollectionState;
+use crate::keys::{TypeReader, decode_field};
 use crate::plan::{Plan, Query, Scan, Subject, plan};
 
 /// A document that a query found.
@@ -109,10 +110,26 @@ impl<'r> Execution<'r> {
             return Ok(None);
         }
         let Some(document) = self.row.document.take() else { return Ok(None) };
+        if self.query.return_key {
+            return Ok(Some(self.index_key()));
+        }
         Ok(Some(match &self.query.projection {
             Some(projection) => projection.apply(document.view(), self.row.position)?,
             None => document.into_buf(),
         }))
+    }
+
+    /// The fields of the index by which the row was found; none without an index.
+    fn index_key(&self) -> DocumentBuf {
+        let mut shown = DocumentBuilder::new();
+        let index = self.plan.scan().and_then(|scan| scan.index.as_ref());
+        let (mut rest, mut types) = (&self.row.key[..], TypeReader::new(&self.row.types));
+        for field in index.iter().flat_map(|index| index.spec.pattern.fields()) {
+            let Some((value, behind)) = decode_field(rest, field.direction(), &mut types) else { break };
+            shown.append(&field.path, value.view());
+            rest = behind;
+        }
+        shown.finish()
     }
 
     /// How many documents there are.

@@ -8,6 +8,7 @@
 pub mod candidate;
 pub mod choose;
 pub mod covered;
+pub mod explain;
 pub mod fields;
 pub mod imply;
 pub mod index_scans;

@@ -20,6 +20,16 @@ pub enum Plan {
 }
 
 impl Plan {
+    /// The scan of one index, where the plan is that.
+    #[must_use]
+    pub fn scan(&self) -> Option<&Scan> {
+        match self {
+            Self::Scan(scan) | Self::Covered(scan) => Some(scan),
+            Self::Sort(input) => input.scan(),
+            Self::Nothing | Self::Id(_) | Self::Union(_) => None,
+        }
+    }
+
     /// Whether the documents are sorted when all have been found.
     #[must_use]
     pub const fn sorts(&self) -> bool {
