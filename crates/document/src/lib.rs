@@ -48,6 +48,7 @@ pub mod expr;
 pub mod keys;
 pub mod path;
 pub mod pattern;
+pub mod pipeline;
 pub mod plan;
 pub mod projection;
 pub mod query;

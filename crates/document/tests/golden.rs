@@ -17,13 +17,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use spinney_document::aggregate::{self, Memory, Namespace, Output, Rows, Run, Storage};
+use spinney_document::Result;
+use spinney_document::aggregate::{self, Run};
 use spinney_document::bson::{DocumentBuf, ObjectId, Value};
 use spinney_document::expr::{self, Context};
 use spinney_document::projection::{Projection, Use};
 use spinney_document::query::Filter;
 use spinney_document::update::Update;
-use spinney_document::{Error, Result};
 
 /// A case: its lines as words and rests, and where it begins.
 struct Case {
@@ -189,19 +189,6 @@ fn updates_change_what_mongodb_does() {
     }
 }
 
-/// No other collections.
-struct Nothing;
-
-impl Storage for Nothing {
-    fn read<'s>(&'s self, _: &Namespace, _: Filter) -> Result<Rows<'s>> {
-        Ok(Box::new(std::iter::empty()))
-    }
-
-    fn write(&self, _: &Namespace, _: &Output<'_>, _: Rows<'_>) -> Result<()> {
-        Err(Error::bad_value("nothing is written"))
-    }
-}
-
 #[test]
 fn pipelines_give_what_mongodb_does() {
     for case in cases("aggregate") {
@@ -211,11 +198,10 @@ fn pipelines_give_what_mongodb_does() {
         let lines = |word: &str| -> Vec<DocumentBuf> {
             case.lines.iter().filter(|(other, _)| other == word).map(|(_, rest)| json(&case, rest)).collect()
         };
-        let memory = Memory::default();
-        let run = Run { storage: &Nothing, context: &context, memory: &memory };
+        let run = Run::new(context.clone());
         let input = lines("<");
         let result = aggregate::parse(stages, &context).and_then(|pipeline| {
-            let rows = pipeline.run(Box::new(input.into_iter().map(Ok)), run)?;
+            let rows = pipeline.run(Box::new(input.into_iter().map(Ok)), &run)?;
             rows.collect::<Result<Vec<_>>>()
         });
         if let Some(at) = case.lines.iter().position(|(word, _)| word == "error") {

@@ -9,6 +9,7 @@ use crate::bson::{Document, Value, ValueBuf, compare, equal, hash};
 use crate::expr::{Deviation, Expression, Sum, Val, count_of};
 use crate::path::{Sort, SortKey};
 
+use super::effect::Fields;
 use super::stage::error;
 
 /// An accumulator, and what it takes from each document.
@@ -119,6 +120,19 @@ impl Accumulator {
             Kind::Top(_, _, n) => State::Ordered(Vec::new(), n.as_ref().map_or(Ok(1), count)?),
             Kind::Percentile(..) => State::Numbers(Vec::new()),
         })
+    }
+
+    /// Adds the fields that the accumulator reads.
+    pub fn add_fields(&self, to: &mut Fields) {
+        to.add_expression(&self.argument);
+        match &self.kind {
+            Kind::EndN(_, n) | Kind::ExtremeN(_, n) => to.add_expression(n),
+            Kind::Top(sort, _, n) => {
+                sort.fields().iter().for_each(|(path, _)| to.add(path));
+                n.iter().for_each(|n| to.add_expression(n));
+            }
+            _ => {}
+        }
     }
 
     /// Adds what the accumulator takes from a document. The bytes that are kept for it.

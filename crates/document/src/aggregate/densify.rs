@@ -1,6 +1,8 @@
 //! `$densify`: documents for the values of a field that are missing.
 
-use super::stage::{Parser, Rows, Run, Stage, deferred, error};
+use std::sync::Arc;
+
+use super::stage::{Parser, Rows, Run, Stage, Stages, deferred, error};
 use super::unwind::{get, set};
 use crate::base::num::{nearest_f64, trunc_to_i64};
 use crate::base::{Error, ErrorCode, Result};
@@ -44,8 +46,9 @@ impl Stage for Densify {
         "$densify"
     }
 
-    fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
-        Ok(deferred(move || Ok(self.densified(input, run)?.into_iter().map(Ok))))
+    fn run(self: Arc<Self>, input: Rows, run: &Run) -> Result<Rows> {
+        let run = run.clone();
+        Ok(deferred(move || Ok(self.densified(input, &run)?.into_iter().map(Ok))))
     }
 }
 
@@ -53,7 +56,7 @@ impl Stage for Densify {
 type Row = (Vec<ValueBuf>, ValueBuf, DocumentBuf);
 
 impl Densify {
-    fn densified(&self, input: Rows<'_>, run: Run<'_>) -> Result<Vec<DocumentBuf>> {
+    fn densified(&self, input: Rows, run: &Run) -> Result<Vec<DocumentBuf>> {
         let (mut rows, mut out): (Vec<Row>, Vec<DocumentBuf>) = (Vec::new(), Vec::new());
         for row in input {
             let document = row?;
@@ -109,7 +112,7 @@ impl Densify {
         part: &[Row],
         (low, high, inclusive): (&ValueBuf, &ValueBuf, bool),
         out: &mut Vec<DocumentBuf>,
-        run: Run<'_>,
+        run: &Run,
     ) -> Result<()> {
         let mut rows = part.iter().peekable();
         let mut made = 0_i64;
@@ -179,7 +182,7 @@ fn failed(what: impl Into<String>) -> Error {
     Error::new(ErrorCode::FAILED_TO_PARSE, what)
 }
 
-pub(super) fn read(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Result<Vec<Box<dyn Stage>>> {
+pub(super) fn read(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
     let Value::Document(spec) = value else {
         return Err(error(5_733_401, "The $densify stage specification must be an object"));
     };
@@ -218,7 +221,7 @@ pub(super) fn read(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Result<
             return Err(error(5_733_402, "Bounds of dates need a unit, and bounds of numbers have none"));
         }
     }
-    Ok(vec![Box::new(Densify { field: Path::new(field), partition, step, bounds })])
+    Ok(vec![Arc::new(Densify { field: Path::new(field), partition, step, bounds })])
 }
 
 fn step_of(range: Document<'_>) -> Result<Step> {

@@ -2,14 +2,18 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use super::accumulator::{Accumulator, Key, Kind, State};
 use super::accumulator_parse;
+use super::effect::{Effect, Fields};
 use super::sort::SortStage;
-use super::stage::{Parser, Rows, Run, Stage, deferred, error};
+use super::sorter::{Row, Sorted, Sorter};
+use super::stage::{Parser, Rows, Run, Stage, Stages, deferred, error};
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::expr::Expression;
+use crate::keys;
 use crate::path::Sort;
 
 /// `$group`.
@@ -22,43 +26,81 @@ pub(super) struct Group {
 /// A group: its id, and what its accumulators have gathered.
 type Gathered = (ValueBuf, Vec<State>);
 
+/// The groups in memory, and the rows of all others, if there was no room for them.
+type Groups = (Vec<Gathered>, usize, Option<Sorter>);
+
 impl Group {
     pub(super) const fn new(id: Expression, fields: Vec<(String, Accumulator)>) -> Self {
         Self { id, fields }
     }
 
-    fn gathered(&self, input: Rows<'_>, run: Run<'_>) -> Result<Vec<Gathered>> {
+    fn id_of(&self, document: Document<'_>) -> Result<ValueBuf> {
+        Ok(self.id.of(document)?.into_buf().unwrap_or_else(|| Value::Null.into()))
+    }
+
+    fn start(&self, id: ValueBuf) -> Result<Gathered> {
+        let of = match id.view() {
+            Value::Document(document) => document,
+            _ => Document::empty(),
+        };
+        let states = self.fields.iter().map(|(_, accumulator)| accumulator.start(of)).collect::<Result<_>>()?;
+        Ok((id, states))
+    }
+
+    /// Adds a document to its group. The bytes that are kept of it.
+    fn add(&self, group: &mut Gathered, document: Document<'_>) -> Result<usize> {
+        let mut bytes = 0;
+        for ((_, accumulator), state) in self.fields.iter().zip(&mut group.1) {
+            bytes += accumulator.add(state, document)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Gathers the groups. When there is no room for another one, the documents of all further groups go to a table, in
+    /// the order of their groups.
+    fn gathered(&self, input: Rows, run: &Run) -> Result<Groups> {
         let mut groups: Vec<Gathered> = Vec::new();
         let mut known: HashMap<Key, usize> = HashMap::new();
+        let mut others: Option<Sorter> = None;
+        let mut kept = 0;
         for row in input {
             let document = row?;
-            let id = self.id.of(document.view())?.into_buf().unwrap_or_else(|| Value::Null.into());
-            let at = match known.entry(Key(id)) {
+            let at = match known.entry(Key(self.id_of(document.view())?)) {
                 Entry::Occupied(entry) => *entry.get(),
                 Entry::Vacant(entry) => {
+                    if let Some(others) = &mut others {
+                        others.push(encoded(&entry.key().0), document)?;
+                        continue;
+                    }
                     let id = entry.key().0.clone();
                     let bytes =
                         2 * (id.payload().len() + size_of::<ValueBuf>()) + self.fields.len() * size_of::<State>();
-                    run.memory.take(bytes, "$group")?;
-                    let of = match id.view() {
-                        Value::Document(document) => document,
-                        _ => Document::empty(),
-                    };
-                    let states =
-                        self.fields.iter().map(|(_, accumulator)| accumulator.start(of)).collect::<Result<_>>()?;
-                    groups.push((id, states));
+                    kept += bytes;
+                    if !run.memory.try_take(bytes) {
+                        others = Some(self.overflow(run)?);
+                    }
+                    groups.push(self.start(id)?);
                     *entry.insert(groups.len() - 1)
                 }
             };
-            let mut bytes = 0;
-            for ((_, accumulator), state) in self.fields.iter().zip(&mut groups[at].1) {
-                bytes += accumulator.add(state, document.view())?;
-            }
-            if bytes > 0 {
-                run.memory.take(bytes, "$group")?;
+            let bytes = self.add(&mut groups[at], document.view())?;
+            kept += bytes;
+            if bytes > 0 && !run.memory.try_take(bytes) {
+                if others.is_none() {
+                    others = Some(self.overflow(run)?);
+                }
+                if run.memory.is_far_exceeded() {
+                    return Err(run.memory.exceeded("$group"));
+                }
             }
         }
-        Ok(groups)
+        Ok((groups, kept, others))
+    }
+
+    fn overflow(&self, run: &Run) -> Result<Sorter> {
+        let mut sorter = Sorter::new("$group", Arc::clone(&run.memory), None);
+        sorter.spill()?;
+        Ok(sorter)
     }
 
     fn finish(&self, (id, states): Gathered) -> DocumentBuf {
@@ -69,6 +111,34 @@ impl Group {
         }
         builder.finish()
     }
+
+    /// The next group of rows that come in the order of their groups. `next` is the row that begins it.
+    fn next_group(&self, rows: &mut Sorted, next: &mut Option<Row>) -> Result<Option<DocumentBuf>> {
+        let first = match next.take() {
+            Some(row) => row,
+            None => match rows.next().transpose()? {
+                Some(row) => row,
+                None => return Ok(None),
+            },
+        };
+        let mut group = self.start(self.id_of(first.1.view())?)?;
+        self.add(&mut group, first.1.view())?;
+        while let Some((key, document)) = rows.next().transpose()? {
+            if key != first.0 {
+                *next = Some((key, document));
+                break;
+            }
+            self.add(&mut group, document.view())?;
+        }
+        Ok(Some(self.finish(group)))
+    }
+}
+
+/// The key by which the rows of a group come together.
+fn encoded(id: &ValueBuf) -> Vec<u8> {
+    let mut key = Vec::with_capacity(16);
+    keys::encode_id(&mut key, &id.view());
+    key
 }
 
 impl Stage for Group {
@@ -76,12 +146,35 @@ impl Stage for Group {
         "$group"
     }
 
-    fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
-        Ok(deferred(move || Ok(self.gathered(input, run)?.into_iter().map(move |group| Ok(self.finish(group))))))
+    fn run(self: Arc<Self>, input: Rows, run: &Run) -> Result<Rows> {
+        let run = run.clone();
+        Ok(deferred(move || {
+            let (groups, kept, others) = self.gathered(input, &run)?;
+            let (this, memory) = (Arc::clone(&self), Arc::clone(&run.memory));
+            let mut groups = groups.into_iter();
+            let mut rows = others.map(Sorter::finish).transpose()?;
+            let (mut next, mut kept) = (None, Some(kept));
+            Ok(std::iter::from_fn(move || {
+                if let Some(group) = groups.next() {
+                    return Some(Ok(this.finish(group)));
+                }
+                if let Some(kept) = kept.take() {
+                    memory.give(kept);
+                }
+                this.next_group(rows.as_mut()?, &mut next).transpose()
+            }))
+        }))
+    }
+
+    fn effect(&self) -> Option<Effect> {
+        let mut reads = Fields::none();
+        reads.add_expression(&self.id);
+        self.fields.iter().for_each(|(_, accumulator)| accumulator.add_fields(&mut reads));
+        Some(Effect::making(reads))
     }
 }
 
-pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Result<Vec<Box<dyn Stage>>> {
+pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
     let Value::Document(spec) = value else {
         return Err(error(15947, "a group's fields must be specified in an object"));
     };
@@ -97,14 +190,10 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Re
         }
     }
     let id = id.ok_or_else(|| error(15955, "a group specification must include an _id"))?;
-    Ok(vec![Box::new(Group { id, fields })])
+    Ok(vec![Arc::new(Group { id, fields })])
 }
 
-pub(super) fn read_sort_by_count(
-    parser: &Parser<'_>,
-    _: &'static str,
-    value: Value<'_>,
-) -> Result<Vec<Box<dyn Stage>>> {
+pub(super) fn read_sort_by_count(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
     match value {
         Value::Document(document) if !document.first().is_some_and(|first| first.name.as_bytes().starts_with(b"$")) => {
             return Err(error(
@@ -138,5 +227,5 @@ pub(super) fn read_sort_by_count(
     let id = crate::expr::parse(value, parser.context)?;
     let count = Accumulator { kind: Kind::Sum, argument: Expression::constant(Value::Int32(1)) };
     let group = Group { id, fields: vec![("count".to_owned(), count)] };
-    Ok(vec![Box::new(group), Box::new(SortStage::new(Sort::by("count", true)))])
+    Ok(vec![Arc::new(group), Arc::new(SortStage::new(Sort::by("count", true)))])
 }

@@ -2,20 +2,29 @@
 //!
 //! [`Pipeline::parse`](stage::Pipeline) reads a pipeline with MongoDB's error codes; [`Pipeline::run`](stage::Pipeline)
 //! gives an iterator. Stages that must see all documents before they give the first (`$sort`, `$group` and others) keep
-//! them in memory up to a limit. Stages that read or write other collections do so through [`Storage`].
+//! them in memory up to a limit, and some of them go on in a table of the engine. Stages that read or write other
+//! collections do so through [`Storage`].
 
 pub mod accumulator;
 mod accumulator_parse;
 mod bucket;
+mod bucket_auto;
 mod densify;
+pub mod effect;
+mod granularity;
+mod graph;
 mod group;
 mod lookup;
+pub mod memory;
 pub mod merge;
 mod output;
+mod report;
 mod reshape;
 mod sort;
+pub mod sorter;
 pub mod stage;
 mod table;
+mod union;
 mod unwind;
 mod window;
 mod window_parse;
@@ -24,8 +33,12 @@ use crate::base::Result;
 use crate::bson::Array;
 use crate::expr::Context;
 
+pub use effect::{Effect, Fields, Passes};
+pub use memory::Memory;
 pub use merge::{Merge, Output, WhenMatched, WhenNotMatched};
-pub use stage::{Memory, Namespace, Pipeline, Rows, Run, Stage, Storage};
+pub use reshape::matching;
+pub use sorter::Sorter;
+pub use stage::{Namespace, NoStorage, Pipeline, Report, Rows, Run, Source, Stage, Step, Storage};
 
 /// Reads a pipeline.
 ///

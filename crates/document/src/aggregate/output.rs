@@ -1,11 +1,11 @@
 //! `$out` and `$merge`: pipelines that write.
 
+use std::sync::Arc;
+
 use super::merge::{Merge, Output, WhenMatched, WhenNotMatched};
-use super::stage::{Namespace, Parser, Pipeline, Rows, Run, Stage, error};
+use super::stage::{Namespace, Parser, Pipeline, Rows, Run, Stage, Stages, error};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Element, Value, ValueBuf};
-
-type Stages = Result<Vec<Box<dyn Stage>>>;
 
 /// `$out` or `$merge`.
 #[derive(Debug)]
@@ -19,14 +19,18 @@ impl Stage for Write {
         if self.merge.is_some() { "$merge" } else { "$out" }
     }
 
-    fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
+    fn run(self: Arc<Self>, input: Rows, run: &Run) -> Result<Rows> {
         // The documents are written when the first result is asked for; there are no results.
-        let mut input = Some(input);
+        let (mut input, run) = (Some(input), run.clone());
         Ok(Box::new(std::iter::from_fn(move || {
             let rows = input.take()?;
             let output = self.merge.as_ref().map_or(Output::Replace, Output::Merge);
-            run.storage.write(&self.into, &output, rows).err().map(Err)
+            run.storage.write(&self.into, &output, rows, &run).err().map(Err)
         })))
+    }
+
+    fn namespaces(&self) -> Vec<Namespace> {
+        vec![self.into.clone()]
     }
 
     fn is_output(&self) -> bool {
@@ -59,7 +63,7 @@ pub(super) fn read_out(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Sta
         }
     };
     check(&into)?;
-    Ok(vec![Box::new(Write { into, merge: None })])
+    Ok(vec![Arc::new(Write { into, merge: None })])
 }
 
 fn required(stage: &str, spec: crate::bson::Document<'_>, name: &str) -> Result<String> {
@@ -96,7 +100,7 @@ pub(super) fn read_merge(parser: &Parser<'_>, _: &'static str, value: Value<'_>)
                 not_matched: WhenNotMatched::Insert,
                 variables: None,
             };
-            return Ok(vec![Box::new(Write { into, merge: Some(merge) })]);
+            return Ok(vec![Arc::new(Write { into, merge: Some(merge) })]);
         }
         Value::Document(spec) => spec,
         other => {
@@ -114,16 +118,19 @@ pub(super) fn read_merge(parser: &Parser<'_>, _: &'static str, value: Value<'_>)
         variables: None,
     };
     for element in spec {
-        parts.take(&element, parser)?;
+        parts.take(&element)?;
     }
     let Parts { into, on, matched, not_matched, variables } = parts;
     let into = into.ok_or_else(|| {
         Error::new(ErrorCode::IDL_FAILED_TO_PARSE, "BSON field '$merge.into' is missing but a required field")
     })?;
     check(&into)?;
+    if let WhenMatched::Pipeline(stages) = &matched {
+        check_pipeline(stages, variables.as_ref(), parser)?;
+    }
     let merge = Merge { on, matched, not_matched, variables };
     check_modes(&merge)?;
-    Ok(vec![Box::new(Write { into, merge: Some(merge) })])
+    Ok(vec![Arc::new(Write { into, merge: Some(merge) })])
 }
 
 /// The parts of a `$merge`.
@@ -136,7 +143,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn take(&mut self, element: &Element<'_>, parser: &Parser<'_>) -> Result<()> {
+    fn take(&mut self, element: &Element<'_>) -> Result<()> {
         match (element.name.as_bytes(), element.value) {
             (b"into", Value::String(name)) => {
                 self.into = Some(Namespace { database: None, collection: name.to_str_lossy().into_owned() })
@@ -156,7 +163,8 @@ impl Parts {
             }
             (b"on", value) => self.on = fields_of(value)?,
             (b"let", Value::Document(_)) => self.variables = Some(ValueBuf::from(element.value)),
-            (b"whenMatched", value) => self.matched = when_matched(value, parser)?,
+            // Checked when the variables are known.
+            (b"whenMatched", value) => self.matched = when_matched(value)?,
             (b"whenNotMatched", Value::String(name)) => {
                 self.not_matched = match name.as_bytes() {
                     b"insert" => WhenNotMatched::Insert,
@@ -232,7 +240,34 @@ fn fields_of(value: Value<'_>) -> Result<Vec<String>> {
     }
 }
 
-fn when_matched(value: Value<'_>, parser: &Parser<'_>) -> Result<WhenMatched> {
+/// Checks the pipeline of `whenMatched`, whose variables stand for anything here.
+fn check_pipeline(stages: &ValueBuf, variables: Option<&ValueBuf>, parser: &Parser<'_>) -> Result<()> {
+    let mut context = parser.context.clone();
+    context.set("new", Value::Null.into());
+    if let Some(Value::Document(spec)) = variables.map(ValueBuf::view) {
+        for element in spec {
+            let name = element.name.to_str_lossy();
+            crate::expr::parser::check_variable(&name)?;
+            crate::expr::parse(element.value, parser.context)?;
+            if name == "new" && !matches!(element.value, Value::String(root) if root == "$$ROOT") {
+                return Err(error(51273, "'new' may be used only as an alias for '$$ROOT'"));
+            }
+            context.set(&name, Value::Null.into());
+        }
+    }
+    let Value::Array(stages) = stages.view() else { return Ok(()) };
+    let pipeline: Pipeline = parser.with(&context).pipeline(stages)?;
+    let allowed = ["$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"];
+    if let Some(stage) = pipeline.stages().iter().find(|stage| !allowed.contains(&stage.name())) {
+        return Err(Error::new(
+            ErrorCode::INVALID_OPTIONS,
+            format!("{} is not allowed to be used within an update", stage.name()),
+        ));
+    }
+    Ok(())
+}
+
+fn when_matched(value: Value<'_>) -> Result<WhenMatched> {
     match value {
         Value::String(name) => Ok(match name.as_bytes() {
             b"replace" => WhenMatched::Replace,
@@ -245,21 +280,7 @@ fn when_matched(value: Value<'_>, parser: &Parser<'_>) -> Result<WhenMatched> {
                 )));
             }
         }),
-        Value::Array(stages) => {
-            let mut context = parser.context.clone();
-            if context.variable("new").is_none() {
-                context.set("new", Value::Null.into());
-            }
-            let known: Pipeline = parser.with(&context).pipeline(stages)?;
-            let allowed = ["$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"];
-            if let Some(stage) = known.stages().iter().find(|stage| !allowed.contains(&stage.name())) {
-                return Err(Error::new(
-                    ErrorCode::INVALID_OPTIONS,
-                    format!("{} is not allowed to be used within an update", stage.name()),
-                ));
-            }
-            Ok(WhenMatched::Pipeline(ValueBuf::from(value)))
-        }
+        Value::Array(_) => Ok(WhenMatched::Pipeline(ValueBuf::from(value))),
         other => Err(error(
             51191,
             format!(

@@ -1,13 +1,14 @@
 //! Stages that look at one document at a time, and those that count them.
 
-use super::stage::{Parser, Pipeline, Rows, Run, Stage, deferred, error};
+use std::sync::Arc;
+
+use super::effect::{Effect, Fields, Passes, is_deterministic};
+use super::stage::{Parser, Pipeline, Rows, Run, Stage, Stages, Step, deferred, error};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::expr::{Env, Expression, Val};
 use crate::projection::{Projection, Use};
 use crate::query::Filter;
-
-type Stages = Result<Vec<Box<dyn Stage>>>;
 
 /// `$match`.
 #[derive(Debug)]
@@ -18,8 +19,8 @@ impl Stage for Match {
         "$match"
     }
 
-    fn run<'a>(&'a self, input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
-        Ok(Box::new(input.filter_map(|row| match row {
+    fn run(self: Arc<Self>, input: Rows, _: &Run) -> Result<Rows> {
+        Ok(Box::new(input.filter_map(move |row| match row {
             Ok(document) => match self.0.matches(document.view()) {
                 Ok(true) => Some(Ok(document)),
                 Ok(false) => None,
@@ -29,16 +30,30 @@ impl Stage for Match {
         })))
     }
 
+    fn effect(&self) -> Option<Effect> {
+        let mut reads = Fields::none();
+        reads.add_filter(self.0.root());
+        Some(Effect::passing(reads, is_deterministic(self.0.root())))
+    }
+
     fn as_filter(&self) -> Option<&Filter> {
         Some(&self.0)
     }
+}
+
+/// The `$match` of a filter.
+#[must_use]
+pub fn matching(filter: Filter) -> Step {
+    let mut builder = DocumentBuilder::new();
+    builder.open_document("$match").close();
+    Step::new(Arc::new(Match(filter)), builder.finish())
 }
 
 pub(super) fn read_match(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
     let Value::Document(filter) = value else {
         return Err(error(15959, "the match filter must be an expression in an object"));
     };
-    Ok(vec![Box::new(Match(Filter::parse(filter, parser.context)?))])
+    Ok(vec![Arc::new(Match(Filter::parse(filter, parser.context)?))])
 }
 
 /// `$project`, `$addFields`, `$set`, `$unset`.
@@ -53,14 +68,25 @@ impl Stage for Project {
         self.name
     }
 
-    fn run<'a>(&'a self, input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
-        Ok(Box::new(input.map(|row| self.projection.apply(row?.view(), None))))
+    fn run(self: Arc<Self>, input: Rows, _: &Run) -> Result<Rows> {
+        Ok(Box::new(input.map(move |row| self.projection.apply(row?.view(), None))))
+    }
+
+    fn effect(&self) -> Option<Effect> {
+        let mut reads = Fields::none();
+        reads.add_projection(&self.projection);
+        let passes = Passes::of_projection(&self.projection);
+        Some(Effect { reads, passes, lets_filters_pass: true })
+    }
+
+    fn as_projection(&self) -> Option<&Projection> {
+        Some(&self.projection)
     }
 }
 
 /// The stage of a projection that adds fields.
-pub(super) fn added(name: &'static str, projection: Projection) -> Box<dyn Stage> {
-    Box::new(Project { name, projection })
+pub(super) fn added(name: &'static str, projection: Projection) -> Arc<dyn Stage> {
+    Arc::new(Project { name, projection })
 }
 
 fn invalid(name: &str) -> impl Fn(Error) -> Error + '_ {
@@ -72,7 +98,7 @@ pub(super) fn read_project(parser: &Parser<'_>, name: &'static str, value: Value
         return Err(error(15969, "$project specification must be an object"));
     };
     let projection = Projection::parse(spec, Use::Pipeline, parser.context).map_err(invalid(name))?;
-    Ok(vec![Box::new(Project { name, projection })])
+    Ok(vec![Arc::new(Project { name, projection })])
 }
 
 pub(super) fn read_add(parser: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
@@ -81,10 +107,10 @@ pub(super) fn read_add(parser: &Parser<'_>, name: &'static str, value: Value<'_>
     };
     if spec.is_empty() {
         // Nothing is added.
-        return Ok(vec![Box::new(Project { name, projection: Projection::of_removed(&[])? })]);
+        return Ok(vec![Arc::new(Project { name, projection: Projection::of_removed(&[])? })]);
     }
     let projection = Projection::of_added(spec, parser.context).map_err(invalid(name))?;
-    Ok(vec![Box::new(Project { name, projection })])
+    Ok(vec![Arc::new(Project { name, projection })])
 }
 
 pub(super) fn read_unset(_: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
@@ -108,7 +134,7 @@ pub(super) fn read_unset(_: &Parser<'_>, name: &'static str, value: Value<'_>) -
         _ => return Err(error(31002, "$unset specification must be a string or an array")),
     }
     let projection = Projection::of_removed(&paths).map_err(invalid(name))?;
-    Ok(vec![Box::new(Project { name, projection })])
+    Ok(vec![Arc::new(Project { name, projection })])
 }
 
 /// `$limit` and `$skip`.
@@ -123,12 +149,24 @@ impl Stage for Cut {
         if matches!(self, Self::Limit(_)) { "$limit" } else { "$skip" }
     }
 
-    fn run<'a>(&'a self, input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
+    fn run(self: Arc<Self>, input: Rows, _: &Run) -> Result<Rows> {
         let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-        Ok(match self {
-            Self::Limit(count) => Box::new(input.take(size(*count))),
-            Self::Skip(count) => Box::new(input.skip(size(*count))),
+        Ok(match *self {
+            Self::Limit(count) => Box::new(input.take(size(count))),
+            Self::Skip(count) => {
+                let mut left = count;
+                // An error is no document that is skipped.
+                Box::new(input.skip_while(move |row| {
+                    let skips = left > 0 && row.is_ok();
+                    left -= u64::from(skips);
+                    skips
+                }))
+            }
         })
+    }
+
+    fn effect(&self) -> Option<Effect> {
+        Some(Effect::passing(Fields::none(), false))
     }
 
     fn as_limit(&self) -> Option<u64> {
@@ -154,11 +192,11 @@ pub(super) fn read_limit(_: &Parser<'_>, name: &'static str, value: Value<'_>) -
     if count == 0 {
         return Err(error(15958, "the limit must be positive"));
     }
-    Ok(vec![Box::new(Cut::Limit(count))])
+    Ok(vec![Arc::new(Cut::Limit(count))])
 }
 
 pub(super) fn read_skip(_: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
-    Ok(vec![Box::new(Cut::Skip(count_of(5_107_200, name, value)?))])
+    Ok(vec![Arc::new(Cut::Skip(count_of(5_107_200, name, value)?))])
 }
 
 /// `$count`.
@@ -170,7 +208,7 @@ impl Stage for Count {
         "$count"
     }
 
-    fn run<'a>(&'a self, mut input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
+    fn run(self: Arc<Self>, mut input: Rows, _: &Run) -> Result<Rows> {
         Ok(Box::new(
             std::iter::once_with(move || {
                 let count = input.try_fold(0_i64, |count, row| row.map(|_| count + 1))?;
@@ -180,6 +218,10 @@ impl Stage for Count {
             })
             .filter_map(Result::transpose),
         ))
+    }
+
+    fn effect(&self) -> Option<Effect> {
+        Some(Effect::making(Fields::none()))
     }
 }
 
@@ -201,7 +243,7 @@ pub(super) fn read_count(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> S
     if name == "_id" {
         return Err(error(9_039_800, "the count field cannot be '_id'"));
     }
-    Ok(vec![Box::new(Count(name))])
+    Ok(vec![Arc::new(Count(name))])
 }
 
 /// `$replaceRoot` and `$replaceWith`.
@@ -216,8 +258,8 @@ impl Stage for Replace {
         self.name
     }
 
-    fn run<'a>(&'a self, input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
-        Ok(Box::new(input.map(|row| {
+    fn run(self: Arc<Self>, input: Rows, _: &Run) -> Result<Rows> {
+        Ok(Box::new(input.map(move |row| {
             let document = row?;
             let value = self.expression.of(document.view())?;
             match value.value() {
@@ -225,6 +267,12 @@ impl Stage for Replace {
                 other => Err(error(40228, format!("'newRoot' expression must evaluate to an object, but resulting value was: {}. Type of resulting value: '{}'.", other.to_json(), value.type_name()))),
             }
         })))
+    }
+
+    fn effect(&self) -> Option<Effect> {
+        let mut reads = Fields::none();
+        reads.add_expression(&self.expression);
+        Some(Effect::making(reads))
     }
 }
 
@@ -248,7 +296,7 @@ pub(super) fn read_replace_root(parser: &Parser<'_>, name: &'static str, value: 
 }
 
 pub(super) fn read_replace_with(parser: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
-    Ok(vec![Box::new(Replace { name, expression: crate::expr::parse(value, parser.context)? })])
+    Ok(vec![Arc::new(Replace { name, expression: crate::expr::parse(value, parser.context)? })])
 }
 
 /// `$redact`.
@@ -260,8 +308,8 @@ impl Stage for Redact {
         "$redact"
     }
 
-    fn run<'a>(&'a self, input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
-        Ok(Box::new(input.filter_map(|row| match row {
+    fn run(self: Arc<Self>, input: Rows, _: &Run) -> Result<Rows> {
+        Ok(Box::new(input.filter_map(move |row| match row {
             Ok(document) => self.redacted(document.view(), Value::Document(document.view())).transpose(),
             Err(wrong) => Some(Err(wrong)),
         })))
@@ -315,7 +363,7 @@ fn evaluate<'e>(expression: &'e Expression, env: &Env<'e>) -> Result<Val<'e>> {
 }
 
 pub(super) fn read_redact(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
-    Ok(vec![Box::new(Redact(crate::expr::parse(value, parser.context)?))])
+    Ok(vec![Arc::new(Redact(crate::expr::parse(value, parser.context)?))])
 }
 
 /// `$documents`.
@@ -327,7 +375,7 @@ impl Stage for Documents {
         "$documents"
     }
 
-    fn run<'a>(&'a self, _: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
+    fn run(self: Arc<Self>, _: Rows, _: &Run) -> Result<Rows> {
         let wrong = || error(5_858_203, "an array is expected to follow $documents");
         let value = self.0.of(Document::empty())?;
         let Value::Array(array) = value.value() else { return Err(wrong()) };
@@ -345,7 +393,7 @@ impl Stage for Documents {
 }
 
 pub(super) fn read_documents(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
-    Ok(vec![Box::new(Documents(crate::expr::parse(value, parser.context)?))])
+    Ok(vec![Arc::new(Documents(crate::expr::parse(value, parser.context)?))])
 }
 
 /// `$sample`.
@@ -360,14 +408,23 @@ impl Stage for Sample {
         "$sample"
     }
 
-    fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
+    fn run(self: Arc<Self>, input: Rows, run: &Run) -> Result<Rows> {
         // A reservoir of the documents with the lowest random numbers, in their order.
-        Ok(deferred(move || Ok(self.drawn(input, run)?.into_iter().map(Ok))))
+        let run = run.clone();
+        Ok(deferred(move || Ok(self.drawn(input, &run)?.into_iter().map(Ok))))
+    }
+
+    fn effect(&self) -> Option<Effect> {
+        Some(Effect::passing(Fields::none(), false))
+    }
+
+    fn as_sample(&self) -> Option<usize> {
+        Some(self.size)
     }
 }
 
 impl Sample {
-    fn drawn(&self, input: Rows<'_>, run: Run<'_>) -> Result<Vec<DocumentBuf>> {
+    fn drawn(&self, input: Rows, run: &Run) -> Result<Vec<DocumentBuf>> {
         let mut kept: Vec<(f64, DocumentBuf)> = Vec::new();
         for row in input {
             let document = row?;
@@ -402,7 +459,7 @@ pub(super) fn read_sample(parser: &Parser<'_>, _: &'static str, value: Value<'_>
     let size = usize::try_from(whole).ok().filter(|size| *size > 0);
     let size = size.ok_or_else(|| error(28747, "size argument to $sample must be a positive integer"))?;
     let random = crate::expr::random(parser.context);
-    Ok(vec![Box::new(Sample { size, random })])
+    Ok(vec![Arc::new(Sample { size, random })])
 }
 
 /// `$facet`.
@@ -414,19 +471,22 @@ impl Stage for Facet {
         "$facet"
     }
 
-    fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
-        Ok(Box::new(std::iter::once_with(move || self.faceted(input, run))))
+    fn run(self: Arc<Self>, input: Rows, run: &Run) -> Result<Rows> {
+        let run = run.clone();
+        Ok(Box::new(std::iter::once_with(move || self.faceted(input, &run))))
     }
 }
 
 impl Facet {
-    fn faceted(&self, input: Rows<'_>, run: Run<'_>) -> Result<DocumentBuf> {
-        let mut rows = Vec::new();
+    fn faceted(&self, input: Rows, run: &Run) -> Result<DocumentBuf> {
+        let (mut rows, mut kept) = (Vec::new(), 0);
         for row in input {
             let row = row?;
+            kept += row.as_bytes().len();
             run.memory.take(row.as_bytes().len(), "$facet")?;
             rows.push(row);
         }
+        let rows: Arc<[DocumentBuf]> = rows.into();
         let mut builder = DocumentBuilder::new();
         for (name, pipeline) in &self.0 {
             builder.open_array(name);
@@ -439,12 +499,15 @@ impl Facet {
                 ));
             }
         }
+        run.memory.give(kept);
         Ok(builder.finish())
     }
 }
 
-fn facet_into(pipeline: &Pipeline, rows: &[DocumentBuf], run: Run<'_>, builder: &mut DocumentBuilder) -> Result<()> {
-    for row in pipeline.run(Box::new(rows.iter().cloned().map(Ok)), run)? {
+fn facet_into(pipeline: &Pipeline, rows: &Arc<[DocumentBuf]>, run: &Run, builder: &mut DocumentBuilder) -> Result<()> {
+    let rows = Arc::clone(rows);
+    let input = (0..rows.len()).map(move |at| Ok(rows[at].clone()));
+    for row in pipeline.run(Box::new(input), run)? {
         builder.push(&row?);
     }
     Ok(())
@@ -483,7 +546,7 @@ pub(super) fn read_facet(parser: &Parser<'_>, _: &'static str, value: Value<'_>)
         }
         facets.push((name, pipeline));
     }
-    Ok(vec![Box::new(Facet(facets))])
+    Ok(vec![Arc::new(Facet(facets))])
 }
 
 /// A stage that there is, but not here.

@@ -1,32 +1,33 @@
-//! `$sort`: all documents in order, within the limit of memory.
+//! `$sort`: all documents in order, or the first ones.
 
-use super::stage::{Parser, Rows, Run, Stage, deferred, error};
+use std::sync::Arc;
+
+use super::effect::{Effect, Fields};
+use super::sorter::{Sorted, Sorter};
+use super::stage::{Parser, Rows, Run, Stage, Stages, deferred, error};
 use crate::base::Result;
-use crate::bson::{DocumentBuf, Value};
-use crate::path::{Sort, SortKey};
+use crate::bson::Value;
+use crate::path::Sort;
 
 /// `$sort`.
 #[derive(Debug)]
-pub(super) struct SortStage(Sort);
+pub(super) struct SortStage {
+    pattern: Sort,
+    limit: Option<u64>,
+}
 
 impl SortStage {
-    pub(super) fn new(pattern: Sort) -> Self {
-        Self(pattern)
+    pub(super) const fn new(pattern: Sort) -> Self {
+        Self { pattern, limit: None }
     }
 
-    fn sorted(&self, input: Rows<'_>, run: Run<'_>) -> Result<Vec<(SortKey, DocumentBuf)>> {
-        let mut rows = Vec::new();
+    fn sorted(&self, input: Rows, run: &Run) -> Result<Sorted> {
+        let mut sorter = Sorter::new("$sort", Arc::clone(&run.memory), self.limit);
         for row in input {
             let row = row?;
-            let key = self.0.key(row.view())?;
-            let key_bytes: usize =
-                key.iter().map(|value| value.payload().len() + size_of::<crate::bson::ValueBuf>()).sum();
-            run.memory.take(row.as_bytes().len() + key_bytes, "$sort")?;
-            rows.push((key, row));
+            sorter.push(self.pattern.encoded(row.view())?, row)?;
         }
-        // Stable, so that equal documents stay in the order in which they came.
-        rows.sort_by(|(a, _), (b, _)| self.0.compare(a, b));
-        Ok(rows)
+        sorter.finish()
     }
 }
 
@@ -35,26 +36,33 @@ impl Stage for SortStage {
         "$sort"
     }
 
-    fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
-        Ok(deferred(move || {
-            Ok(self.sorted(input, run)?.into_iter().map(move |(_, row)| {
-                run.memory.give(row.as_bytes().len());
-                Ok(row)
-            }))
-        }))
+    fn run(self: Arc<Self>, input: Rows, run: &Run) -> Result<Rows> {
+        let run = run.clone();
+        Ok(deferred(move || Ok(self.sorted(input, &run)?.map(|row| row.map(|(_, document)| document)))))
+    }
+
+    fn effect(&self) -> Option<Effect> {
+        let mut reads = Fields::none();
+        self.pattern.fields().iter().for_each(|(path, _)| reads.add(path));
+        Some(Effect::passing(reads, self.limit.is_none()))
     }
 
     fn as_sort(&self) -> Option<&Sort> {
-        Some(&self.0)
+        self.limit.is_none().then_some(&self.pattern)
+    }
+
+    fn with_limit(&self, count: u64) -> Option<Arc<dyn Stage>> {
+        let limit = Some(self.limit.map_or(count, |limit| limit.min(count)));
+        Some(Arc::new(Self { pattern: self.pattern.clone(), limit }))
     }
 }
 
-pub(super) fn read(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Result<Vec<Box<dyn Stage>>> {
+pub(super) fn read(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
     let Value::Document(pattern) = value else {
         return Err(error(15973, "the $sort key specification must be an object"));
     };
     if pattern.is_empty() {
         return Err(error(15976, "$sort stage must have at least one sort key"));
     }
-    Ok(vec![Box::new(SortStage(Sort::parse(pattern)?))])
+    Ok(vec![Arc::new(SortStage::new(Sort::parse(pattern)?))])
 }

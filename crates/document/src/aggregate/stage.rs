@@ -1,21 +1,25 @@
-//! Pipelines, stages, and what they run with.
+//! Pipelines, stages, and how they are read.
 
-use std::cell::Cell;
 use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
+use super::effect::Effect;
+use super::memory::Memory;
 use super::merge::Output;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Array, Document, DocumentBuf, Value};
+use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Value};
 use crate::expr::Context;
 pub(super) use crate::expr::value::error;
 use crate::path::Sort;
+use crate::projection::Projection;
 use crate::query::Filter;
 
-/// The documents that a stage gives.
-pub type Rows<'a> = Box<dyn Iterator<Item = Result<DocumentBuf>> + 'a>;
+/// The documents that a stage gives. They own what they need, so that a cursor may keep them between commands.
+pub type Rows = Box<dyn Iterator<Item = Result<DocumentBuf>> + Send>;
 
 /// A stage of a pipeline.
-pub trait Stage: fmt::Debug {
+pub trait Stage: fmt::Debug + Send + Sync {
     /// The stage's name, such as `$match`.
     fn name(&self) -> &'static str;
 
@@ -23,10 +27,20 @@ pub trait Stage: fmt::Debug {
     ///
     /// # Errors
     /// Those that are known before the first document.
-    fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>>;
+    fn run(self: Arc<Self>, input: Rows, run: &Run) -> Result<Rows>;
+
+    /// What the stage reads and what it leaves as it is; nothing when that is not known.
+    fn effect(&self) -> Option<Effect> {
+        None
+    }
 
     /// The filter of a `$match`, which may be applied earlier by an index.
     fn as_filter(&self) -> Option<&Filter> {
+        None
+    }
+
+    /// The projection of a `$project`, `$set` or `$unset`.
+    fn as_projection(&self) -> Option<&Projection> {
         None
     }
 
@@ -45,6 +59,26 @@ pub trait Stage: fmt::Debug {
         None
     }
 
+    /// The count of a `$sample`.
+    fn as_sample(&self) -> Option<usize> {
+        None
+    }
+
+    /// What a stage such as `$collStats` tells of the server or of a collection.
+    fn as_report(&self) -> Option<&Report> {
+        None
+    }
+
+    /// The same stage when only its first documents are wanted; nothing when that makes no difference to it.
+    fn with_limit(&self, _: u64) -> Option<Arc<dyn Stage>> {
+        None
+    }
+
+    /// The collections that the stage reads or writes.
+    fn namespaces(&self) -> Vec<Namespace> {
+        Vec::new()
+    }
+
     /// Whether the stage reads no input, so that it must be the first.
     fn is_source(&self) -> bool {
         false
@@ -56,10 +90,17 @@ pub trait Stage: fmt::Debug {
     }
 }
 
-/// A compiled pipeline.
-#[derive(Debug, Default)]
+/// A stage as a pipeline has it, with its specification.
+#[derive(Clone, Debug)]
+pub struct Step {
+    stage: Arc<dyn Stage>,
+    spec: Arc<DocumentBuf>,
+}
+
+/// A compiled pipeline. Cheap to clone.
+#[derive(Clone, Debug, Default)]
 pub struct Pipeline {
-    stages: Vec<Box<dyn Stage>>,
+    stages: Vec<Step>,
 }
 
 /// The name of a collection, and of its database unless it is the pipeline's own.
@@ -71,98 +112,149 @@ pub struct Namespace {
     pub collection: String,
 }
 
+/// What a stage tells of the server or of a collection: its name, such as `$collStats`, and its operand.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The stage.
+    pub name: &'static str,
+    /// The operand.
+    pub spec: DocumentBuf,
+}
+
 /// The collections that stages such as `$lookup` and `$out` read and write.
-pub trait Storage {
-    /// The documents of a collection that match a filter; none of a collection that does not exist.
+pub trait Storage: fmt::Debug + Send + Sync {
+    /// A collection or view that is read, perhaps often. One that does not exist has no documents.
     ///
     /// # Errors
-    /// Those of the storage.
-    fn read<'s>(&'s self, namespace: &Namespace, filter: Filter) -> Result<Rows<'s>>;
+    /// Those of a view's pipeline.
+    fn source(&self, namespace: &Namespace, run: &Run) -> Result<Arc<dyn Source>>;
 
     /// Writes documents into a collection.
     ///
     /// # Errors
-    /// Those of the storage.
-    fn write(&self, namespace: &Namespace, output: &Output<'_>, rows: Rows<'_>) -> Result<()>;
-}
+    /// Those of the storage and of the documents.
+    fn write(&self, namespace: &Namespace, output: &Output<'_>, rows: Rows, run: &Run) -> Result<()>;
 
-/// What a pipeline runs with.
-#[derive(Clone, Copy)]
-pub struct Run<'a> {
-    /// Other collections.
-    pub storage: &'a dyn Storage,
-    /// The constants of the command.
-    pub context: &'a Context,
-    /// The memory that the stages share.
-    pub memory: &'a Memory,
-}
-
-/// The bytes that the stages of a pipeline keep.
-#[derive(Debug)]
-pub struct Memory {
-    used: Cell<usize>,
-    bytes_max: usize,
-}
-
-/// The bytes that the stages of a pipeline keep at most.
-pub const MEMORY_BYTES_MAX: usize = 100 << 20;
-
-impl Memory {
-    /// A limit in bytes; [`MEMORY_BYTES_MAX`] is MongoDB's.
-    #[must_use]
-    pub const fn new(bytes_max: usize) -> Self {
-        Self { used: Cell::new(0), bytes_max }
-    }
-
-    /// Takes note of bytes that a stage keeps from now on.
+    /// What `$currentOp` and others tell, which are about no collection.
     ///
     /// # Errors
-    /// Code 292 when the limit is exceeded.
-    pub fn take(&self, bytes: usize, stage: &str) -> Result<()> {
-        self.used.set(self.used.get().saturating_add(bytes));
-        if self.used.get() > self.bytes_max {
-            let what = format!("Exceeded memory limit for {stage}: {} bytes of {}", self.used.get(), self.bytes_max);
-            return Err(Error::new(ErrorCode::QUERY_EXCEEDED_MEMORY_LIMIT, what));
+    /// `NotImplemented` (238) when there is no server to ask.
+    fn report(&self, report: &Report) -> Result<Rows>;
+}
+
+/// A collection or view that pipelines run over.
+pub trait Source: fmt::Debug + Send + Sync {
+    /// The documents that a pipeline gives over all of the source's.
+    ///
+    /// # Errors
+    /// Those that are known before the first document; others come with the documents.
+    fn read(&self, pipeline: &Pipeline, run: &Run) -> Result<Rows>;
+}
+
+/// A storage without collections.
+#[derive(Clone, Copy, Debug)]
+pub struct NoStorage;
+
+impl Storage for NoStorage {
+    fn source(&self, _: &Namespace, _: &Run) -> Result<Arc<dyn Source>> {
+        Ok(Arc::new(Self))
+    }
+
+    fn write(&self, _: &Namespace, _: &Output<'_>, _: Rows, _: &Run) -> Result<()> {
+        Err(Error::new(ErrorCode::INVALID_OPTIONS, "no collection is written here"))
+    }
+
+    fn report(&self, report: &Report) -> Result<Rows> {
+        Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("{} has no server to ask", report.name)))
+    }
+}
+
+impl Source for NoStorage {
+    fn read(&self, pipeline: &Pipeline, run: &Run) -> Result<Rows> {
+        pipeline.run(Box::new(std::iter::empty()), run)
+    }
+}
+
+/// What a pipeline runs with. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Other collections.
+    pub storage: Arc<dyn Storage>,
+    /// The constants of the command.
+    pub context: Arc<Context>,
+    /// The memory that the stages share.
+    pub memory: Arc<Memory>,
+}
+
+impl Run {
+    /// A run without other collections and with the usual limit of memory.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { storage: Arc::new(NoStorage), context: Arc::new(context), memory: Arc::default() }
+    }
+}
+
+impl Deref for Step {
+    type Target = dyn Stage;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.stage
+    }
+}
+
+impl Step {
+    /// A stage with its specification, `{$limit: 5}`.
+    #[must_use]
+    pub fn new(stage: Arc<dyn Stage>, spec: DocumentBuf) -> Self {
+        Self { stage, spec: Arc::new(spec) }
+    }
+
+    /// The specification, such as `{$limit: 5}`.
+    #[must_use]
+    pub fn spec(&self) -> Document<'_> {
+        self.spec.view()
+    }
+
+    /// The same stage when only its first `count` documents are wanted.
+    #[must_use]
+    pub fn limited(&self, count: u64) -> Self {
+        match self.stage.with_limit(count) {
+            Some(stage) => Self { stage, spec: Arc::clone(&self.spec) },
+            None => self.clone(),
         }
-        Ok(())
-    }
-
-    /// Takes note of bytes that a stage keeps no longer.
-    pub fn give(&self, bytes: usize) {
-        self.used.set(self.used.get().saturating_sub(bytes));
-    }
-}
-
-impl Default for Memory {
-    fn default() -> Self {
-        Self::new(MEMORY_BYTES_MAX)
-    }
-}
-
-impl fmt::Debug for Run<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("memory", self.memory).finish_non_exhaustive()
     }
 }
 
 impl Pipeline {
     /// The stages.
     #[must_use]
-    pub fn stages(&self) -> &[Box<dyn Stage>] {
+    pub fn stages(&self) -> &[Step] {
         &self.stages
     }
 
-    /// The pipeline without its first `count` stages, which the caller has run by itself.
+    /// The pipeline of stages.
+    #[must_use]
+    pub const fn of(stages: Vec<Step>) -> Self {
+        Self { stages }
+    }
+
+    /// The pipeline without its first `count` stages.
     #[must_use]
     pub fn without_first(mut self, count: usize) -> Self {
         self.stages.drain(..count.min(self.stages.len()));
         self
     }
 
-    /// The pipeline of stages.
+    /// This pipeline and then another.
     #[must_use]
-    pub fn of(stages: Vec<Box<dyn Stage>>) -> Self {
-        Self { stages }
+    pub fn then(&self, next: &Self) -> Self {
+        Self { stages: self.stages.iter().chain(&next.stages).cloned().collect() }
+    }
+
+    /// Whether there are no stages.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.stages.is_empty()
     }
 
     /// Whether the first stage makes its documents itself.
@@ -171,17 +263,26 @@ impl Pipeline {
         self.stages.first().is_some_and(|stage| stage.is_source())
     }
 
+    /// The collections that the stages read or write.
+    #[must_use]
+    pub fn namespaces(&self) -> Vec<Namespace> {
+        self.stages.iter().flat_map(|stage| stage.namespaces()).collect()
+    }
+
     /// The documents of the last stage for those of `input`.
     ///
     /// # Errors
     /// Those that are known before the first document; others come with the documents.
-    pub fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
-        self.stages.iter().try_fold(input, |input, stage| stage.run(input, run))
+    pub fn run(&self, input: Rows, run: &Run) -> Result<Rows> {
+        self.stages.iter().try_fold(input, |input, step| Arc::clone(&step.stage).run(input, run))
     }
 }
 
+/// What the reading of a stage gives.
+pub(super) type Stages = Result<Vec<Arc<dyn Stage>>>;
+
 /// How a stage is read from its operand: it gives one stage or the several that it stands for.
-pub type Read = fn(&Parser<'_>, &'static str, Value<'_>) -> Result<Vec<Box<dyn Stage>>>;
+pub type Read = fn(&Parser<'_>, &'static str, Value<'_>) -> Result<Vec<Arc<dyn Stage>>>;
 
 /// The stages by their names.
 pub type Table = fn(&str) -> Option<(&'static str, Read)>;
@@ -224,7 +325,7 @@ impl<'c> Parser<'c> {
         if stages.count() > STAGES_MAX {
             return Err(error(7_749_501, format!("Pipeline length must be no longer than {STAGES_MAX} stages")));
         }
-        let mut all: Vec<Box<dyn Stage>> = Vec::new();
+        let mut all: Vec<Step> = Vec::new();
         for stage in stages {
             let Value::Document(stage) = stage else {
                 return Err(Error::new(
@@ -232,7 +333,12 @@ impl<'c> Parser<'c> {
                     "Each element of the 'pipeline' array must be an object",
                 ));
             };
-            all.extend(self.stage(stage)?);
+            let mut spec = Some(stage);
+            for read in self.stage(stage)? {
+                // A stage that stands for several has its specification at the first of them.
+                let spec = spec.take().map_or_else(|| of_name(read.name()), DocumentBuf::from);
+                all.push(Step::new(read, spec));
+            }
         }
         for (at, stage) in all.iter().enumerate() {
             if stage.is_source() && at > 0 {
@@ -245,7 +351,7 @@ impl<'c> Parser<'c> {
         Ok(Pipeline { stages: all })
     }
 
-    fn stage(&self, stage: Document<'_>) -> Result<Vec<Box<dyn Stage>>> {
+    fn stage(&self, stage: Document<'_>) -> Stages {
         let mut fields = stage.elements();
         let (Some(first), None) = (fields.next(), fields.next()) else {
             return Err(error(40323, "A pipeline stage specification object must contain exactly one field."));
@@ -257,13 +363,19 @@ impl<'c> Parser<'c> {
     }
 }
 
+fn of_name(name: &str) -> DocumentBuf {
+    let mut builder = DocumentBuilder::new();
+    builder.open_document(name).close();
+    builder.finish()
+}
+
 /// The documents that `compute` gives, which is called when the first of them is asked for.
-pub(super) fn deferred<'a, I>(compute: impl FnOnce() -> Result<I> + 'a) -> Rows<'a>
+pub(super) fn deferred<I>(compute: impl FnOnce() -> Result<I> + Send + 'static) -> Rows
 where
-    I: Iterator<Item = Result<DocumentBuf>> + 'a,
+    I: Iterator<Item = Result<DocumentBuf>> + Send + 'static,
 {
     Box::new(std::iter::once_with(compute).flat_map(|rows| match rows {
-        Ok(rows) => Box::new(rows) as Rows<'a>,
+        Ok(rows) => Box::new(rows) as Rows,
         Err(wrong) => Box::new(std::iter::once(Err(wrong))),
     }))
 }

@@ -1,7 +1,9 @@
 //! The stages by their names.
 
 use super::stage::Read;
-use super::{bucket, densify, group, lookup, output, reshape, sort, unwind, window_parse};
+use super::{
+    bucket, bucket_auto, densify, graph, group, lookup, output, report, reshape, sort, union, unwind, window_parse,
+};
 
 macro_rules! table {
     ($($name:literal => $read:expr;)*) => {
@@ -35,13 +37,13 @@ table! {
     "$group" => group::read;
     "$sortByCount" => group::read_sort_by_count;
     "$bucket" => bucket::read;
-    "$bucketAuto" => bucket::read_auto;
+    "$bucketAuto" => bucket_auto::read;
     "$setWindowFields" => window_parse::read;
     "$fill" => window_parse::read_fill;
     "$densify" => densify::read;
     "$lookup" => lookup::read;
-    "$graphLookup" => lookup::read_graph;
-    "$unionWith" => lookup::read_union;
+    "$graphLookup" => graph::read;
+    "$unionWith" => union::read;
     "$out" => output::read_out;
     "$merge" => output::read_merge;
     "$changeStream" => reshape::refuse;
@@ -50,10 +52,10 @@ table! {
     "$searchMeta" => reshape::refuse;
     "$vectorSearch" => reshape::refuse;
     "$rankFusion" => reshape::refuse;
-    "$collStats" => reshape::refuse;
-    "$indexStats" => reshape::refuse;
-    "$planCacheStats" => reshape::refuse;
-    "$currentOp" => reshape::refuse;
-    "$listSessions" => reshape::refuse;
-    "$listLocalSessions" => reshape::refuse;
+    "$collStats" => report::read;
+    "$indexStats" => report::read;
+    "$planCacheStats" => report::read;
+    "$currentOp" => report::read;
+    "$listSessions" => report::read;
+    "$listLocalSessions" => report::read;
 }

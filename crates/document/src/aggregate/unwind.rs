@@ -1,6 +1,9 @@
 //! `$unwind`: a document for each value of an array.
 
-use super::stage::{Parser, Rows, Run, Stage, error};
+use std::sync::Arc;
+
+use super::effect::{Effect, Fields, Passes};
+use super::stage::{Parser, Rows, Run, Stage, Stages, error};
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::path::{Part, Path};
@@ -20,11 +23,19 @@ impl Stage for Unwind {
         "$unwind"
     }
 
-    fn run<'a>(&'a self, input: Rows<'a>, _: Run<'a>) -> Result<Rows<'a>> {
-        Ok(Box::new(input.flat_map(|row| match row {
-            Ok(document) => Box::new(self.unwound(&document).into_iter().map(Ok)) as Rows<'_>,
+    fn run(self: Arc<Self>, input: Rows, _: &Run) -> Result<Rows> {
+        Ok(Box::new(input.flat_map(move |row| match row {
+            Ok(document) => Box::new(self.unwound(&document).into_iter().map(Ok)) as Rows,
             Err(wrong) => Box::new(std::iter::once(Err(wrong))),
         })))
+    }
+
+    fn effect(&self) -> Option<Effect> {
+        let mut reads = Fields::none();
+        reads.add(&self.path);
+        self.index.iter().for_each(|path| reads.add(path));
+        let passes = Passes::all_but(std::iter::once(&self.path).chain(&self.index));
+        Some(Effect { reads, passes, lets_filters_pass: true })
     }
 }
 
@@ -123,7 +134,7 @@ fn without(document: Document<'_>, parts: &[Part]) -> DocumentBuf {
     builder.finish()
 }
 
-pub(super) fn read(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Result<Vec<Box<dyn Stage>>> {
+pub(super) fn read(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
     let (mut path, mut preserve, mut index) = (None, false, None);
     match value {
         Value::String(text) => path = Some(text.to_str_lossy().into_owned()),
@@ -191,5 +202,5 @@ pub(super) fn read(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Result<
         return Err(error(40352, "FieldPath cannot be constructed with empty string"));
     }
     crate::expr::parser::check_path(path)?;
-    Ok(vec![Box::new(Unwind { path: Path::new(path), preserve, index })])
+    Ok(vec![Arc::new(Unwind { path: Path::new(path), preserve, index })])
 }

@@ -1,12 +1,16 @@
 //! `$setWindowFields`: values computed from the documents around each document.
 
+use std::sync::Arc;
+
 use super::accumulator::Accumulator;
+use super::sorter::{Sorted, Sorter};
 use super::stage::{Rows, Run, Stage, deferred, error};
 use super::unwind::set;
 use crate::base::num::nearest_f64;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuf, Value, ValueBuf, compare};
+use crate::bson::{Document, DocumentBuf, Value, ValueBuf};
 use crate::expr::{Expression, Val};
+use crate::keys;
 use crate::path::{Path, Sort, SortKey};
 
 /// `$setWindowFields`, and `$fill`, which computes in the same way.
@@ -79,7 +83,6 @@ pub(super) enum Bound {
 
 /// A document with what it is ordered by.
 struct Row {
-    partition: ValueBuf,
     key: SortKey,
     document: DocumentBuf,
 }
@@ -89,50 +92,99 @@ impl Stage for WindowFields {
         self.name
     }
 
-    fn run<'a>(&'a self, input: Rows<'a>, run: Run<'a>) -> Result<Rows<'a>> {
-        Ok(deferred(move || Ok(self.computed(input, run)?.into_iter().map(Ok))))
+    fn run(self: Arc<Self>, input: Rows, run: &Run) -> Result<Rows> {
+        let run = run.clone();
+        Ok(deferred(move || {
+            let mut partitions = Partitions { rows: self.sorted(input, &run)?, next: None };
+            let mut out = Vec::new().into_iter();
+            Ok(std::iter::from_fn(move || {
+                loop {
+                    if let Some(document) = out.next() {
+                        return Some(Ok(document));
+                    }
+                    match partitions.computed(&self, &run).transpose()? {
+                        Ok(documents) => out = documents.into_iter(),
+                        Err(wrong) => return Some(Err(wrong)),
+                    }
+                }
+            }))
+        }))
+    }
+}
+
+/// The rows in the order of their partitions and, within one, of the sort.
+struct Partitions {
+    rows: Sorted,
+    /// The row that begins the next partition, with the key of that.
+    next: Option<(Vec<u8>, DocumentBuf)>,
+}
+
+impl Partitions {
+    /// The documents of the next partition, with the fields that are computed.
+    fn computed(&mut self, stage: &WindowFields, run: &Run) -> Result<Option<Vec<DocumentBuf>>> {
+        let mut rows: Vec<Row> = Vec::new();
+        let (mut this, mut kept) = (None, 0);
+        loop {
+            let (partition, document) = match self.next.take() {
+                Some(next) => next,
+                None => match self.rows.next().transpose()? {
+                    Some((_, document)) => (stage.partition_key(document.view())?, document),
+                    None => break,
+                },
+            };
+            if this.as_ref().is_some_and(|this| *this != partition) {
+                self.next = Some((partition, document));
+                break;
+            }
+            this = Some(partition);
+            let bytes = document.as_bytes().len() + size_of::<Row>();
+            kept += bytes;
+            run.memory.take(bytes, stage.name)?;
+            let key = stage.sort.as_ref().map_or(Ok(Vec::new()), |sort| sort.key(document.view()))?;
+            rows.push(Row { key, document });
+        }
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let mut documents: Vec<DocumentBuf> = rows.iter().map(|row| row.document.clone()).collect();
+        for output in &stage.outputs {
+            let values = stage.values(output, &rows)?;
+            for (document, value) in documents.iter_mut().zip(values) {
+                if let Some(value) = value {
+                    *document = set(document.view(), output.path.parts(), value.view());
+                }
+            }
+        }
+        run.memory.give(kept);
+        Ok(Some(documents))
     }
 }
 
 impl WindowFields {
-    fn computed(&self, input: Rows<'_>, run: Run<'_>) -> Result<Vec<DocumentBuf>> {
-        let mut rows = Vec::new();
+    /// The partition of a document as bytes.
+    fn partition_key(&self, document: Document<'_>) -> Result<Vec<u8>> {
+        let mut key = Vec::with_capacity(16);
+        let Some(expression) = &self.partition else { return Ok(key) };
+        let partition = expression.of(document)?;
+        if partition.value().as_array().is_some() {
+            let what = "An expression used to partition cannot evaluate to value of type array";
+            return Err(Error::new(ErrorCode::TYPE_MISMATCH, what));
+        }
+        keys::encode_id(&mut key, &partition.value());
+        Ok(key)
+    }
+
+    fn sorted(&self, input: Rows, run: &Run) -> Result<Sorted> {
+        let mut sorter = Sorter::new(self.name, Arc::clone(&run.memory), None);
         for row in input {
             let document = row?;
-            run.memory.take(document.as_bytes().len() + size_of::<Row>(), self.name)?;
-            let partition = match &self.partition {
-                Some(expression) => expression.of(document.view())?.into_buf().unwrap_or_else(|| Value::Null.into()),
-                None => Value::Null.into(),
-            };
-            if partition.view().as_array().is_some() {
-                let what = "An expression used to partition cannot evaluate to value of type array";
-                return Err(Error::new(ErrorCode::TYPE_MISMATCH, what));
+            let mut key = self.partition_key(document.view())?;
+            if let Some(sort) = &self.sort {
+                key.extend(sort.encoded(document.view())?);
             }
-            let key = self.sort.as_ref().map_or(Ok(Vec::new()), |sort| sort.key(document.view()))?;
-            rows.push(Row { partition, key, document });
+            sorter.push(key, document)?;
         }
-        if self.partition.is_some() || self.sort.is_some() {
-            rows.sort_by(|a, b| {
-                let order = compare(&a.partition.view(), &b.partition.view());
-                order.then_with(|| {
-                    self.sort.as_ref().map_or(std::cmp::Ordering::Equal, |sort| sort.compare(&a.key, &b.key))
-                })
-            });
-        }
-        let mut out = Vec::with_capacity(rows.len());
-        for part in rows.chunk_by(|a, b| compare(&a.partition.view(), &b.partition.view()).is_eq()) {
-            let mut documents: Vec<DocumentBuf> = part.iter().map(|row| row.document.clone()).collect();
-            for output in &self.outputs {
-                let values = self.values(output, part)?;
-                for (document, value) in documents.iter_mut().zip(values) {
-                    if let Some(value) = value {
-                        *document = set(document.view(), output.path.parts(), value.view());
-                    }
-                }
-            }
-            out.extend(documents);
-        }
-        Ok(out)
+        sorter.finish()
     }
 
     /// The value of an output for each row of a partition; nothing where the field is not set.

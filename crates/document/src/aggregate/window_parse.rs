@@ -1,15 +1,15 @@
 //! The strict reading of `$setWindowFields` and `$fill`.
 
+use std::sync::Arc;
+
 use super::accumulator_parse;
-use super::stage::{Parser, Stage, error};
+use super::stage::{Parser, Stage, Stages, error};
 use super::window::{Bound, Function, Output, Window, WindowFields};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, Element, Value};
 use crate::expr::{Context, Expression};
 use crate::path::{Path, Sort};
 use crate::projection::Projection;
-
-type Stages = Result<Vec<Box<dyn Stage>>>;
 
 fn failed(what: impl Into<String>) -> Error {
     Error::new(ErrorCode::FAILED_TO_PARSE, what)
@@ -77,7 +77,7 @@ pub(super) fn read(parser: &Parser<'_>, name: &'static str, value: Value<'_>) ->
         let (function, window) = function(spec, sort.as_ref(), parser.context)?;
         outputs.push(Output { path: Path::new(&*path), function, window });
     }
-    Ok(vec![Box::new(WindowFields { name, partition, sort, outputs })])
+    Ok(vec![Arc::new(WindowFields { name, partition, sort, outputs })])
 }
 
 fn function(spec: Document<'_>, sort: Option<&Sort>, context: &Context) -> Result<(Function, Window)> {
@@ -347,7 +347,7 @@ pub(super) fn read_fill(parser: &Parser<'_>, name: &'static str, value: Value<'_
         let function = method_of(how, field, sort.is_some())?;
         outputs.push(Output { path: Path::new(&*path), function, window: Window::All });
     }
-    let mut stages: Vec<Box<dyn Stage>> = vec![Box::new(WindowFields { name, partition, sort, outputs })];
+    let mut stages: Vec<Arc<dyn Stage>> = vec![Arc::new(WindowFields { name, partition, sort, outputs })];
     if !constants.is_empty() {
         let constants = constants.finish();
         stages.push(super::reshape::added("$addFields", Projection::of_added(constants.view(), parser.context)?));

@@ -110,6 +110,14 @@ pub struct ArrayValues<'a> {
     elements: Elements<'a>,
 }
 
+impl<'a> Array<'a> {
+    /// The array whose values are those of a document.
+    #[must_use]
+    pub const fn of_document(document: Document<'a>) -> Self {
+        Self(document.0)
+    }
+}
+
 impl<'a> Document<'a> {
     /// The document without fields.
     #[must_use]

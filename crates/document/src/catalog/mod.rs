@@ -3,7 +3,8 @@
 //! # Format
 //! The engine's table `catalog` has a row for each collection and view: key = namespace, value = a BSON document, see
 //! the file `row.rs`; and under the key `#` the next number. Collections and indexes are stored in tables with names
-//! that are numbers, `c-<n>` and `i-<n>`, so that renaming changes one row.
+//! that are numbers, `c-<n>` and `i-<n>`, so that renaming changes one row. What a pipeline does not keep in memory is
+//! in tables `s-<n>`, which are dropped at open.
 //!
 //! # Recovery
 //! Tables are created before the row that names them, and dropped after it is gone. At open, tables that no row names

@@ -16,11 +16,15 @@ use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use super::row::{self, NUMBER_KEY};
 use super::state::{CollectionState, Index, Schema};
+use crate::aggregate::sorter::TABLE_PREFIX as SPILL_PREFIX;
 use crate::base::{Environment, Error, ErrorCode, Result};
 use crate::bson::Document;
 
 /// The most indexes of a collection, with that of `_id`.
 pub const INDEXES_MAX: usize = 64;
+
+/// What the names of collections begin with that are filled to replace others. They are dropped at open.
+pub const TEMPORARY_PREFIX: &str = "tmp.agg_out.";
 
 /// The table of the catalog itself.
 const CATALOG: &str = "catalog";
@@ -81,12 +85,17 @@ impl Catalog {
         let mut tables = BTreeSet::from([CATALOG.to_owned()]);
         for (name, bytes) in rows {
             let namespace = Namespace::parse(&name)?;
+            if namespace.collection().starts_with(TEMPORARY_PREFIX) {
+                // Its tables are dropped below, as no row names them.
+                catalog.commit(|txn| txn.delete(&catalog.table, namespace.as_str()))?;
+                continue;
+            }
             let entry = catalog.load(&namespace, &bytes, &mut tables)?;
             catalog.names.write().insert(namespace, entry);
         }
         for table in catalog.engine.tables()? {
             let ours = |prefix| table.name().strip_prefix(prefix).is_some_and(|rest: &str| rest.parse::<u64>().is_ok());
-            if (ours("c-") || ours("i-")) && !tables.contains(table.name()) {
+            if (ours("c-") || ours("i-") || ours(SPILL_PREFIX)) && !tables.contains(table.name()) {
                 catalog.engine.drop_table(table.name())?;
             }
         }
@@ -217,13 +226,37 @@ impl Catalog {
         if from == to {
             return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, "Can't rename a collection to itself"));
         }
-        if self.find(to).is_some() && drop_target {
-            self.drop_locked(to)?;
+        let target = self.find(to).filter(|_| drop_target);
+        if target.is_none() {
+            self.check_new(to).map_err(|error| match error.code() {
+                ErrorCode::NAMESPACE_EXISTS => Error::new(ErrorCode::NAMESPACE_EXISTS, "target namespace exists"),
+                _ => error,
+            })?;
         }
-        self.check_new(to).map_err(|error| match error.code() {
-            ErrorCode::NAMESPACE_EXISTS => Error::new(ErrorCode::NAMESPACE_EXISTS, "target namespace exists"),
-            _ => error,
-        })?;
+        // The row of the new name replaces that of the target, if there is one, in the same commit.
+        let tables = match target {
+            Some(Entry::Collection(target)) => target.change(|schema| {
+                self.rename_row(&state, from, to)?;
+                let indexes = schema.indexes.iter().map(|index| index_table(index.number));
+                let tables = indexes.chain([collection_table(target.number)]).collect();
+                Ok((Schema { dropped: true, ..schema.clone() }, tables))
+            })?,
+            _ => {
+                self.rename_row(&state, from, to)?;
+                Vec::new()
+            }
+        };
+        let mut names = self.names.write();
+        names.remove(from);
+        names.insert(to.clone(), Entry::Collection(state));
+        drop(names);
+        for table in tables {
+            self.engine.drop_table(&table)?;
+        }
+        Ok(())
+    }
+
+    fn rename_row(&self, state: &CollectionState, from: &Namespace, to: &Namespace) -> Result<()> {
         state.change(|schema| {
             let renamed = Schema { namespace: to.clone(), ..schema.clone() };
             let row = row::encode(state.number, &renamed);
@@ -232,11 +265,7 @@ impl Catalog {
                 txn.put(&self.table, to.as_str(), row.as_bytes())
             })?;
             Ok((renamed, ()))
-        })?;
-        let mut names = self.names.write();
-        names.remove(from);
-        names.insert(to.clone(), Entry::Collection(state));
-        Ok(())
+        })
     }
 
     /// Adds indexes that are still to be built, and returns them. Those that are there already are left out.

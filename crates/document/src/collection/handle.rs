@@ -76,6 +76,11 @@ impl Collection {
         self.state.schema()
     }
 
+    /// What a handle of another collection of the same database is made of.
+    pub(crate) fn parts(&self) -> (Arc<Catalog>, Arc<ObjectIds>, Arc<dyn Environment>) {
+        (Arc::clone(&self.catalog), Arc::clone(&self.ids), Arc::clone(&self.environment))
+    }
+
     /// The collection as transactions know it.
     #[must_use]
     pub fn state(&self) -> &Arc<CollectionState> {
@@ -283,7 +288,8 @@ impl Collection {
         context
     }
 
-    pub(super) fn new_id(&self) -> crate::bson::ObjectId {
+    /// A new `_id`.
+    pub(crate) fn new_id(&self) -> crate::bson::ObjectId {
         let seconds = u32::try_from(self.environment.now_ms() / 1000).unwrap_or_default();
         self.ids.next(seconds)
     }

@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::aggregate::Rows;
 use crate::base::{Environment, Error, ErrorCode, Result, System};
-use crate::bson::{Document, DocumentBuf, DocumentBuilder, ObjectIds};
+use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, ObjectIds};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{Catalog, CollectionOptions, CollectionState, Entry, IndexSpec, Namespace};
 use crate::collection::build::build;
 use crate::collection::{Collection, DocumentTransaction};
+use crate::pipeline::aggregation::{AggregateOptions, aggregate_now};
+use crate::pipeline::{Parts, Target, view};
 
 /// A document database. Cheap to clone.
 ///
@@ -120,6 +123,7 @@ impl Database {
     pub fn create_collection(&self, namespace: &str, options: Document<'_>) -> Result<()> {
         let namespace = Namespace::parse(namespace)?;
         let options = CollectionOptions::parse(options)?;
+        view::check(&self.catalog, &namespace, &options)?;
         self.catalog.create(&namespace, options).map(drop)
     }
 
@@ -296,6 +300,30 @@ impl Database {
         let schema = self.existing(namespace)?.schema();
         let others = schema.indexes.iter().map(|index| DocumentBuf::from(index.spec.document()));
         Ok(std::iter::once(DocumentBuf::from(IndexSpec::of_id().document())).chain(others).collect())
+    }
+
+    /// The documents that a pipeline gives which begins with a stage such as `$documents`.
+    ///
+    /// # Errors
+    /// `InvalidNamespace` (73) for another first stage; else as [`Collection::aggregate`].
+    pub fn aggregate(&self, database: &str, stages: Array<'_>) -> Result<Rows> {
+        aggregate_now(self.parts(), Target::Database(database.to_owned()), stages, AggregateOptions::default())
+    }
+
+    /// The documents that a pipeline gives over a collection or view as it is now. One that does not exist has no
+    /// documents.
+    ///
+    /// # Errors
+    /// As [`Collection::aggregate`].
+    pub fn aggregate_on(&self, namespace: &str, stages: Array<'_>, options: AggregateOptions) -> Result<Rows> {
+        aggregate_now(self.parts(), Target::Collection(Namespace::parse(namespace)?), stages, options)
+    }
+
+    /// What pipelines need of the database.
+    #[must_use]
+    pub fn parts(&self) -> Parts {
+        let (catalog, ids) = (Arc::clone(&self.catalog), Arc::clone(&self.ids));
+        Parts { catalog, ids, environment: Arc::clone(&self.environment) }
     }
 
     /// Begins a transaction over documents of any number of collections.

@@ -1,6 +1,7 @@
 //! Where an execution reads: a snapshot, or a transaction with its own writes.
 
 use std::fmt;
+use std::sync::Arc;
 
 use spinney::{Estimate, Range, Ranges, SeqNum, Snapshot, Table, Transaction, Value};
 
@@ -8,7 +9,7 @@ use crate::base::Result;
 use crate::plan::KeyBounds;
 
 /// A consistent view of the engine's tables.
-pub trait Reader: fmt::Debug + Send {
+pub trait Reader: fmt::Debug + Send + Sync {
     /// The value of a key.
     ///
     /// # Errors
@@ -60,6 +61,32 @@ impl Reader for Snapshot {
 
     fn seqnum(&self) -> SeqNum {
         Self::seqnum(self)
+    }
+}
+
+impl Reader for Arc<dyn Reader> {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
+        (**self).get(table, key)
+    }
+
+    fn multi_get(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
+        (**self).multi_get(table, keys)
+    }
+
+    fn range(&self, table: &Table, bounds: KeyBounds, reverse: bool) -> Range {
+        (**self).range(table, bounds, reverse)
+    }
+
+    fn ranges(&self, table: &Table, ranges: Vec<KeyBounds>, reverse: bool) -> Ranges {
+        (**self).ranges(table, ranges, reverse)
+    }
+
+    fn estimate(&self, table: &Table, bounds: &KeyBounds) -> Result<Estimate> {
+        (**self).estimate(table, bounds)
+    }
+
+    fn seqnum(&self) -> SeqNum {
+        (**self).seqnum()
     }
 }
 

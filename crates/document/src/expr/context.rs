@@ -32,6 +32,12 @@ impl Context {
         self
     }
 
+    /// The same constants without variables.
+    #[must_use]
+    pub fn without_variables(&self) -> Self {
+        Self { now: self.now, cluster_time: self.cluster_time, seed: self.seed, variables: Vec::new() }
+    }
+
     /// Defines a variable, or gives it another value.
     pub fn set(&mut self, name: &str, value: ValueBuf) {
         self.variables.retain(|(known, _)| known != name);

@@ -7,7 +7,7 @@ use super::collect::collect;
 use super::dotted::Path;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuilder, Value, ValueBuf, compare};
-use crate::keys::{KeyPattern, KeySet, TypeReader, decode_field, extract};
+use crate::keys::{self, Direction, KeyPattern, KeySet, TypeBits, TypeReader, decode_field, extract};
 
 /// A compiled sort pattern.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +75,27 @@ impl Sort {
             return least_key(joint, document);
         }
         Ok(self.fields.iter().map(|(path, descending)| extreme(document, path, *descending).into()).collect())
+    }
+
+    /// The same values as bytes, whose order is that of the documents.
+    ///
+    /// # Errors
+    /// As [`Self::key`].
+    pub fn encoded(&self, document: Document<'_>) -> Result<Vec<u8>> {
+        let (mut key, mut types) = (Vec::with_capacity(16 * self.fields.len()), TypeBits::new());
+        let shared = match &self.joint {
+            Some(joint) if self.share_array(document)? => Some(least_key(joint, document)?),
+            _ => None,
+        };
+        for (at, (path, descending)) in self.fields.iter().enumerate() {
+            let direction = if *descending { Direction::Descending } else { Direction::Ascending };
+            let value = match &shared {
+                Some(values) => values.get(at).map_or(Value::Null, ValueBuf::view),
+                None => extreme(document, path, *descending),
+            };
+            keys::append(&mut key, &mut types, &value, direction);
+        }
+        Ok(key)
     }
 
     /// The order of two keys.

@@ -9,11 +9,24 @@ mod tree;
 
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, Value};
-use crate::expr::Context;
+use crate::expr::{Context, Expression};
 
 pub use parse::Use;
 pub use tree::Mode;
 use tree::Tree;
+
+/// What becomes of a field at the top of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// It is kept as it is.
+    Kept,
+    /// It is dropped.
+    Dropped,
+    /// Another value takes its place.
+    Replaced,
+    /// A part of it is kept, or it is computed in part.
+    Changed,
+}
 
 /// A compiled projection.
 #[derive(Clone, Debug)]
@@ -72,6 +85,26 @@ impl Projection {
     #[must_use]
     pub fn plain_paths(&self) -> Option<Vec<String>> {
         (self.mode == Mode::Include).then(|| self.tree.plain_paths()).flatten()
+    }
+
+    /// Calls `see` with each field at the top that the projection names, and what becomes of it.
+    pub fn each_field(&self, see: &mut dyn FnMut(&[u8], Touch)) {
+        for (name, node) in &self.tree.fields {
+            see(
+                name,
+                match node {
+                    tree::Node::Keep => Touch::Kept,
+                    tree::Node::Drop => Touch::Dropped,
+                    tree::Node::Computed(_) => Touch::Replaced,
+                    _ => Touch::Changed,
+                },
+            );
+        }
+    }
+
+    /// Calls `see` with each expression that computes a field.
+    pub fn each_expression(&self, see: &mut dyn FnMut(&Expression)) {
+        self.tree.each_expression(see);
     }
 
     /// The projected document. `position` is where the filter matched in an array.

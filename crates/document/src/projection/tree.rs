@@ -53,6 +53,17 @@ impl Tree {
         })
     }
 
+    /// Calls `see` with each expression in the tree.
+    pub(super) fn each_expression(&self, see: &mut dyn FnMut(&Expression)) {
+        for (_, node) in &self.fields {
+            match node {
+                Node::Computed(expression) => see(expression),
+                Node::Tree(tree) => tree.each_expression(see),
+                _ => {}
+            }
+        }
+    }
+
     /// The paths that are kept, if nothing else is done.
     pub(super) fn plain_paths(&self) -> Option<Vec<String>> {
         let mut paths = Vec::new();

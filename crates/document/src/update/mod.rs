@@ -13,7 +13,7 @@ mod result;
 mod tree;
 mod upsert;
 
-use crate::aggregate::{Memory, Namespace, Output, Pipeline, Rows, Run, Storage};
+use crate::aggregate::{Pipeline, Run};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, ObjectId, Value, compare};
 use crate::expr::Context;
@@ -31,20 +31,7 @@ pub struct Update {
 enum Kind {
     Replace(DocumentBuf),
     Operators(apply::Operators),
-    Pipeline(Box<(Pipeline, Context)>),
-}
-
-/// The collections that an update's pipeline sees: none.
-struct NoStorage;
-
-impl Storage for NoStorage {
-    fn read<'s>(&'s self, _: &Namespace, _: Filter) -> Result<Rows<'s>> {
-        Ok(Box::new(std::iter::empty()))
-    }
-
-    fn write(&self, _: &Namespace, _: &Output<'_>, _: Rows<'_>) -> Result<()> {
-        Err(Error::new(ErrorCode::INVALID_OPTIONS, "an update does not write to collections"))
-    }
+    Pipeline(Box<(Pipeline, Run)>),
 }
 
 /// The stages that an update may have.
@@ -68,7 +55,7 @@ impl Update {
                     let what = format!("{} is not allowed to be used within an update", stage.name());
                     return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
                 }
-                Kind::Pipeline(Box::new((pipeline, context.clone())))
+                Kind::Pipeline(Box::new((pipeline, Run::new(context.clone()))))
             }
             Value::Document(document)
                 if document.first().is_some_and(|first| first.name.as_bytes().starts_with(b"$")) =>
@@ -206,9 +193,7 @@ fn changed_or_not(old: Document<'_>, document: DocumentBuf) -> Updated {
     Updated { document, changed: same.then(Vec::new) }
 }
 
-fn transformed(pipeline: &Pipeline, context: &Context, old: Document<'_>) -> Result<Updated> {
-    let memory = Memory::default();
-    let run = Run { storage: &NoStorage, context, memory: &memory };
+fn transformed(pipeline: &Pipeline, run: &Run, old: Document<'_>) -> Result<Updated> {
     let mut rows = pipeline.run(Box::new(std::iter::once(Ok(old.into()))), run)?;
     let new: DocumentBuf = rows.next().transpose()?.unwrap_or_default();
     let new = match (new.view().get("_id"), old.get("_id")) {

@@ -10,5 +10,6 @@ mod decimals;
 mod differential;
 mod index_keys;
 mod keys;
+mod pipelines;
 mod statements;
 mod values;

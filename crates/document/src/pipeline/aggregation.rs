@@ -1,0 +1,188 @@
+//! A pipeline over a collection or a database, ready to run.
+
+use std::sync::Arc;
+
+use super::collections::{Collections, Parts, Server};
+use super::storage::Shared;
+use crate::aggregate::{self, Memory, Pipeline, Rows, Run};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::Array;
+use crate::catalog::Namespace;
+use crate::collection::{Collection, WriteOptions};
+use crate::exec::Reader;
+use crate::expr::Context;
+use crate::plan::Hint;
+
+/// What a pipeline runs over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A collection or view.
+    Collection(Namespace),
+    /// A database: the first stage makes its documents itself, as `$documents` does.
+    Database(String),
+}
+
+/// How a pipeline runs.
+#[derive(Clone, Debug)]
+pub struct AggregateOptions {
+    /// Whether stages that keep more than the limit of memory go on in tables on disk. Default true.
+    pub allow_disk_use: bool,
+    /// The index that the collection must be read by.
+    pub hint: Option<Hint>,
+    /// The bytes that the stages keep in memory. Default 100 MiB.
+    pub memory_bytes_max: usize,
+    /// How `$out` and `$merge` commit.
+    pub write: WriteOptions,
+}
+
+impl Default for AggregateOptions {
+    fn default() -> Self {
+        Self {
+            allow_disk_use: true,
+            hint: None,
+            memory_bytes_max: aggregate::memory::MEMORY_BYTES_MAX,
+            write: WriteOptions::default(),
+        }
+    }
+}
+
+/// A pipeline that was parsed and checked.
+#[derive(Clone, Debug)]
+pub struct Aggregation {
+    collections: Arc<Collections>,
+    target: Target,
+    pipeline: Pipeline,
+    run: Run,
+    hint: Option<Hint>,
+}
+
+impl Aggregation {
+    /// Reads a pipeline for a target. All of it reads from `reader`.
+    ///
+    /// # Errors
+    /// Those of the stages; `InvalidNamespace` (73) for a stage that the target is not right for.
+    pub fn parse(
+        parts: Parts,
+        reader: Arc<dyn Reader>,
+        target: Target,
+        stages: Array<'_>,
+        context: Context,
+        options: AggregateOptions,
+    ) -> Result<Self> {
+        let pipeline = aggregate::parse(stages, &context)?;
+        check_target(&target, &pipeline)?;
+        let database = match &target {
+            Target::Collection(namespace) => namespace.database(),
+            Target::Database(name) => name,
+        };
+        let mut memory = Memory::new(options.memory_bytes_max);
+        if options.allow_disk_use {
+            memory = memory.with_spill(parts.catalog.engine().clone());
+        }
+        let collections =
+            Arc::new(Collections { database: database.to_owned(), parts, reader, write: options.write, server: None });
+        let run = Run {
+            storage: Arc::new(Shared(Arc::clone(&collections))),
+            context: Arc::new(context),
+            memory: Arc::new(memory),
+        };
+        Ok(Self { collections, target, pipeline, run, hint: options.hint })
+    }
+
+    /// The same pipeline with a server that `$currentOp` and others ask.
+    #[must_use]
+    pub fn with_server(mut self, server: Arc<dyn Server>) -> Self {
+        let collections = Collections { server: Some(server), ..Collections::clone(&self.collections) };
+        self.collections = Arc::new(collections);
+        self.run.storage = Arc::new(Shared(Arc::clone(&self.collections)));
+        self
+    }
+
+    /// The stages.
+    #[must_use]
+    pub const fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// What the pipeline runs over.
+    #[must_use]
+    pub const fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Whether the pipeline ends with `$out` or `$merge`.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.pipeline.stages().last().is_some_and(|stage| stage.is_output())
+    }
+
+    /// The documents that the pipeline gives.
+    ///
+    /// # Errors
+    /// Those that are known before the first document; others come with the documents.
+    pub fn rows(&self) -> Result<Rows> {
+        match &self.target {
+            Target::Database(_) => self.pipeline.run(Box::new(std::iter::empty()), &self.run),
+            Target::Collection(namespace) => {
+                self.collections.open(namespace, &self.run, self.hint.clone())?.read(&self.pipeline, &self.run)
+            }
+        }
+    }
+}
+
+/// Refuses a first stage that a target does not have.
+fn check_target(target: &Target, pipeline: &Pipeline) -> Result<()> {
+    let invalid = |what: String| Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
+    let first = pipeline.stages().first();
+    let name = first.map_or("", |stage| stage.name());
+    let of_database =
+        ["$documents", "$currentOp", "$listLocalSessions", "$listSessions", "$changeStream"].contains(&name);
+    match target {
+        Target::Database(_) if !of_database => {
+            if name.is_empty() {
+                return invalid("{aggregate: 1} is not valid for an empty pipeline.".to_owned());
+            }
+            invalid(format!("{{aggregate: 1}} is not valid for '{name}'; a collection is required."))
+        }
+        Target::Database(database) if name == "$currentOp" && database != "admin" => {
+            invalid("$currentOp must be run against the 'admin' database with {aggregate: 1}".to_owned())
+        }
+        Target::Collection(_) if ["$documents", "$currentOp", "$listLocalSessions"].contains(&name) => {
+            let on = if name == "$currentOp" { "the 'admin' database" } else { "a database" };
+            invalid(format!("{name} must be run against {on} with {{aggregate: 1}}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Collection {
+    /// The documents that a pipeline gives over the collection as it is now. They are computed as the iterator is asked
+    /// for them; `$out` and `$merge` write when it is asked for the first.
+    ///
+    /// # Errors
+    /// Those of the stages, with MongoDB's codes; those of documents come with the documents.
+    pub fn aggregate(&self, stages: Array<'_>) -> Result<Rows> {
+        self.aggregate_with(stages, AggregateOptions::default())
+    }
+
+    /// As [`Self::aggregate`], with options.
+    ///
+    /// # Errors
+    /// As [`Self::aggregate`].
+    pub fn aggregate_with(&self, stages: Array<'_>, options: AggregateOptions) -> Result<Rows> {
+        let (catalog, ids, environment) = self.parts();
+        let parts = Parts { catalog, ids, environment };
+        aggregate_now(parts, Target::Collection(self.namespace()), stages, options)
+    }
+}
+
+/// Runs a pipeline over what there is now.
+///
+/// # Errors
+/// As [`Collection::aggregate`].
+pub fn aggregate_now(parts: Parts, target: Target, stages: Array<'_>, options: AggregateOptions) -> Result<Rows> {
+    let mut context = Context::new(parts.environment.now_ms());
+    context.seed = parts.environment.random();
+    let reader: Arc<dyn Reader> = Arc::new(parts.catalog.engine().snapshot());
+    Aggregation::parse(parts, reader, target, stages, context, options)?.rows()
+}

@@ -1,0 +1,19 @@
+//! Pipelines over collections: the head of a pipeline runs as a query, by indexes, and the rest over its documents.
+//!
+//! - [`head`] finds what of a pipeline a query can do.
+//! - [`view`] replaces a view by the collection that it is on and its pipeline.
+//! - [`collections`] are what the stages of `aggregate` read and write: all from one snapshot or transaction.
+//! - [`Aggregation`] is a pipeline over a collection, ready to run or to be explained.
+
+pub mod aggregation;
+pub mod collections;
+pub mod head;
+mod merge;
+mod replace;
+mod report;
+pub mod storage;
+pub mod view;
+
+pub use aggregation::{Aggregation, Target};
+pub use collections::{Collections, Parts, Server};
+pub use head::Head;

@@ -1,0 +1,148 @@
+//! `$collStats` and `$indexStats`.
+
+use std::sync::Arc;
+
+use super::collections::Collections;
+use crate::aggregate::Report;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::catalog::{CollectionState, IndexSpec, Namespace, Schema};
+
+/// Whether a report is about a collection.
+pub(super) fn is_of_collection(report: &Report) -> bool {
+    ["$collStats", "$indexStats", "$planCacheStats"].contains(&report.name)
+}
+
+/// What a stage tells of a collection.
+pub(super) fn of_collection(
+    collections: &Collections,
+    namespace: &Namespace,
+    state: Option<&Arc<CollectionState>>,
+    report: &Report,
+) -> Result<Vec<DocumentBuf>> {
+    match (report.name, state) {
+        ("$collStats", _) => Ok(vec![statistics(collections, namespace, state, report.spec.view())?]),
+        ("$indexStats", Some(state)) => Ok(indexes(collections, &state.schema())),
+        // There is no cache of plans.
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn statistics(
+    collections: &Collections,
+    namespace: &Namespace,
+    state: Option<&Arc<CollectionState>>,
+    spec: Document<'_>,
+) -> Result<DocumentBuf> {
+    let mut builder = DocumentBuilder::new();
+    builder.append("ns", namespace.as_str()).append("host", &*host(collections));
+    builder.append("localTime", Value::DateTime(collections.parts.environment.now_ms()));
+    let not_found = || {
+        let what = format!("Collection [{namespace}] not found.");
+        Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what)
+    };
+    for element in spec {
+        match (element.name.as_str(), element.value) {
+            (Some("latencyStats"), _) => {
+                builder.open_document("latencyStats");
+                for kind in ["reads", "writes", "commands", "transactions"] {
+                    builder.open_document(kind).append("latency", 0_i64).append("ops", 0_i64).close();
+                }
+                builder.close();
+            }
+            (Some("count"), _) => {
+                let state = state.ok_or_else(not_found)?;
+                builder.append("count", crate::expr::value::int(sizes(collections, state)?.0));
+            }
+            (Some("storageStats"), Value::Document(options)) => {
+                builder.open_document("storageStats");
+                storage(collections, state, options, &mut builder)?;
+                builder.close();
+            }
+            (Some("queryExecStats"), _) => {
+                state.ok_or_else(not_found)?;
+                builder.open_document("queryExecStats").open_document("collectionScans");
+                builder.append("total", 0_i64).append("nonTailable", 0_i64).close().close();
+            }
+            _ => {}
+        }
+    }
+    Ok(builder.finish())
+}
+
+/// How many documents a collection has, and their bytes.
+fn sizes(collections: &Collections, state: &CollectionState) -> Result<(i64, i64)> {
+    let mut range =
+        collections.reader.range(&state.table, (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded), false);
+    let (mut count, mut bytes) = (0_i64, 0_i64);
+    while let Some((_, value)) = range.advance()? {
+        count += 1;
+        bytes += i64::try_from(value.len()).unwrap_or_default();
+    }
+    Ok((count, bytes))
+}
+
+fn storage(
+    collections: &Collections,
+    state: Option<&Arc<CollectionState>>,
+    options: Document<'_>,
+    builder: &mut DocumentBuilder,
+) -> Result<()> {
+    let scale = options.get("scale").and_then(|scale| scale.as_number()).and_then(|scale| scale.trunc_to_i64());
+    let scale = scale.filter(|scale| *scale > 0).unwrap_or(1);
+    let int = crate::expr::value::int;
+    let (count, bytes) = match state {
+        Some(state) => sizes(collections, state)?,
+        None => (0, 0),
+    };
+    let unbounded = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+    let stored = |table: &spinney::Table| -> Result<i64> {
+        Ok(i64::try_from(collections.reader.estimate(table, &unbounded)?.bytes).unwrap_or(i64::MAX))
+    };
+    builder.append("size", int(bytes / scale)).append("count", int(count));
+    if count > 0 {
+        builder.append("avgObjSize", int(bytes / count));
+    }
+    builder.append("numOrphanDocs", 0);
+    let Some(state) = state else {
+        builder.append("storageSize", 0).append("totalSize", 0).append("nindexes", 0).append("totalIndexSize", 0);
+        builder.open_document("indexSizes").close().append("scaleFactor", int(scale));
+        return Ok(());
+    };
+    let schema = state.schema();
+    let size = stored(&state.table)?;
+    let indexes = schema.indexes.iter().map(|index| Ok((index.spec.name.as_str(), stored(&index.table)?)));
+    let indexes = indexes.collect::<Result<Vec<_>>>()?;
+    let index_size: i64 = indexes.iter().map(|(_, size)| size).sum();
+    builder.append("storageSize", int(size / scale)).append("freeStorageSize", 0).append("capped", false);
+    builder.append("nindexes", int(i64::try_from(indexes.len()).unwrap_or_default() + 1));
+    builder.open_array("indexBuilds").close().append("totalIndexSize", int(index_size / scale));
+    builder.append("totalSize", int((size + index_size) / scale));
+    builder.open_document("indexSizes").append("_id_", 0);
+    for (name, size) in &indexes {
+        builder.append(name, int(size / scale));
+    }
+    builder.close().append("scaleFactor", int(scale));
+    Ok(())
+}
+
+fn host(collections: &Collections) -> String {
+    collections.server.as_ref().map_or_else(|| "localhost:27017".to_owned(), |server| server.host())
+}
+
+fn indexes(collections: &Collections, schema: &Schema) -> Vec<DocumentBuf> {
+    let id = IndexSpec::of_id();
+    let all = std::iter::once((&id, true)).chain(schema.indexes.iter().map(|index| (&index.spec, index.ready)));
+    let shown = all.map(|(spec, ready)| {
+        let mut builder = DocumentBuilder::new();
+        builder.append("name", spec.name.as_str()).append("key", spec.pattern.document());
+        builder.append("host", &*host(collections)).open_document("accesses").append("ops", 0_i64);
+        builder.append("since", Value::DateTime(collections.parts.environment.now_ms())).close();
+        if !ready {
+            builder.append("building", true);
+        }
+        builder.append("spec", spec.document());
+        builder.finish()
+    });
+    shown.collect()
+}

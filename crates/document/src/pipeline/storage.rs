@@ -1,0 +1,108 @@
+//! How a pipeline reads collections and views: the head as a query, the rest over its documents.
+
+use std::sync::Arc;
+
+use super::collections::Collections;
+use super::head::Head;
+use super::{merge, replace, report, view};
+use crate::aggregate::{self, Output, Pipeline, Report, Rows, Run, Source, Storage};
+use crate::base::{Error, ErrorCode, Result};
+use crate::catalog::{CollectionState, Entry, Namespace};
+use crate::exec::Execution;
+use crate::plan::Hint;
+
+/// A collection that is read, or a view on it.
+#[derive(Debug)]
+struct Stored {
+    collections: Arc<Collections>,
+    namespace: Namespace,
+    state: Option<Arc<CollectionState>>,
+    /// The pipeline of the view, and what it runs with when it is in another database.
+    view: Pipeline,
+    view_run: Option<Run>,
+    hint: Option<Hint>,
+}
+
+impl Collections {
+    /// The collection or view of a name, to be read with a hint.
+    ///
+    /// # Errors
+    /// Those of a view's pipeline.
+    pub fn open(self: &Arc<Self>, namespace: &Namespace, run: &Run, hint: Option<Hint>) -> Result<Arc<dyn Source>> {
+        let resolved = view::resolve(&self.parts.catalog, namespace, &run.context)?;
+        let state = match self.parts.catalog.find(&resolved.namespace) {
+            Some(Entry::Collection(state)) => Some(state),
+            _ => None,
+        };
+        let elsewhere = !resolved.pipeline.is_empty() && namespace.database() != self.database;
+        let view_run = elsewhere.then(|| {
+            let there = Self { database: namespace.database().to_owned(), ..Self::clone(self) };
+            Run { storage: Arc::new(Shared(Arc::new(there))), ..run.clone() }
+        });
+        let collections = Arc::clone(self);
+        let (view, namespace) = (resolved.pipeline, resolved.namespace);
+        Ok(Arc::new(Stored { collections, namespace, state, view, view_run, hint }))
+    }
+}
+
+/// Collections that the stages of a pipeline share.
+#[derive(Clone, Debug)]
+pub struct Shared(pub Arc<Collections>);
+
+impl Storage for Shared {
+    fn source(&self, namespace: &aggregate::Namespace, run: &Run) -> Result<Arc<dyn Source>> {
+        self.0.open(&self.0.full_name(namespace)?, run, None)
+    }
+
+    fn write(&self, namespace: &aggregate::Namespace, output: &Output<'_>, rows: Rows, run: &Run) -> Result<()> {
+        let namespace = self.0.full_name(namespace)?;
+        match output {
+            Output::Replace => replace::replace(&self.0, &namespace, rows),
+            Output::Merge(how) => merge::merge(&self.0, &namespace, how, rows, &run.context),
+        }
+    }
+
+    fn report(&self, report: &Report) -> Result<Rows> {
+        match &self.0.server {
+            Some(server) => server.report(report),
+            None => {
+                let what = format!("{} needs a server", report.name);
+                Err(Error::new(ErrorCode::NOT_IMPLEMENTED, what))
+            }
+        }
+    }
+}
+
+impl Source for Stored {
+    fn read(&self, pipeline: &Pipeline, run: &Run) -> Result<Rows> {
+        if self.view.is_empty() {
+            return self.read_stored(pipeline, run);
+        }
+        match &self.view_run {
+            Some(view_run) => pipeline.run(self.read_stored(&self.view, view_run)?, run),
+            None => self.read_stored(&self.view.then(pipeline), run),
+        }
+    }
+}
+
+impl Stored {
+    fn read_stored(&self, pipeline: &Pipeline, run: &Run) -> Result<Rows> {
+        if let Some(report) = pipeline.stages().first().and_then(|stage| stage.as_report())
+            && report::is_of_collection(report)
+        {
+            let rows = report::of_collection(&self.collections, &self.namespace, self.state.as_ref(), report)?;
+            return pipeline.clone().without_first(1).run(Box::new(rows.into_iter().map(Ok)), run);
+        }
+        if pipeline.starts_with_source() {
+            return pipeline.run(Box::new(std::iter::empty()), run);
+        }
+        let mut head = Head::of(pipeline)?;
+        let Some(state) = &self.state else {
+            return head.rest.run(Box::new(std::iter::empty()), run);
+        };
+        head.query.hint.clone_from(&self.hint);
+        let reader = Box::new(Arc::clone(&self.collections.reader));
+        let found = Execution::open(reader, state, Arc::new(head.query))?;
+        head.rest.run(Box::new(found), run)
+    }
+}

@@ -1,0 +1,103 @@
+//! Views: a view is the collection that it is on, seen through a pipeline.
+
+use crate::aggregate::{self, Pipeline};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, Value};
+use crate::catalog::{Catalog, CollectionOptions, Entry, Namespace};
+use crate::expr::Context;
+
+/// How many views may be on each other.
+pub const DEPTH_MAX: usize = 20;
+
+/// What a name stands for.
+#[derive(Debug)]
+pub struct Resolved {
+    /// The collection, which may not exist.
+    pub namespace: Namespace,
+    /// The pipelines of the views on it.
+    pub pipeline: Pipeline,
+    /// How many views there are.
+    pub views: usize,
+}
+
+/// The collection that a name stands for, and the pipeline of the view if it is one.
+///
+/// # Errors
+/// `ViewDepthLimitExceeded` (165); those of the views' pipelines.
+pub fn resolve(catalog: &Catalog, namespace: &Namespace, context: &Context) -> Result<Resolved> {
+    let context = context.without_variables();
+    let mut resolved = Resolved { namespace: namespace.clone(), pipeline: Pipeline::default(), views: 0 };
+    while let Some(Entry::View(options)) = catalog.find(&resolved.namespace) {
+        resolved.views += 1;
+        if resolved.views > DEPTH_MAX {
+            return Err(too_deep());
+        }
+        let Some((on, stages)) = &options.view else { break };
+        let pipeline = parse(stages.view(), &context)?;
+        resolved.pipeline = pipeline.then(&resolved.pipeline);
+        resolved.namespace = Namespace::new(namespace.database(), on)?;
+    }
+    Ok(resolved)
+}
+
+fn too_deep() -> Error {
+    let what = format!("View depth limit exceeded; maximum depth is {DEPTH_MAX}");
+    Error::new(ErrorCode::VIEW_DEPTH_LIMIT_EXCEEDED, what)
+}
+
+/// The pipeline of a view, an array in the bytes of a document.
+fn parse(stages: Document<'_>, context: &Context) -> Result<Pipeline> {
+    aggregate::parse(crate::bson::Array::of_document(stages), context)
+}
+
+/// Checks a view that is to be created or changed: its pipeline, that it is not on itself, and not too many views are.
+///
+/// # Errors
+/// `GraphContainsCycle` (5), `ViewDepthLimitExceeded` (165), `OptionNotSupportedOnView` (167) for a pipeline that
+/// writes, `InvalidNamespace` (73), and those of the pipeline.
+pub fn check(catalog: &Catalog, namespace: &Namespace, options: &CollectionOptions) -> Result<()> {
+    let Some((on, stages)) = &options.view else { return Ok(()) };
+    let mut open = vec![(Namespace::new(namespace.database(), on)?, 1)];
+    let pipeline = parse(stages.view(), &Context::default())?;
+    if let Some(stage) = pipeline.stages().iter().find(|stage| stage.is_output() || stage.as_report().is_some()) {
+        let what = format!("The aggregation stage {} cannot be used in a view definition", stage.name());
+        return Err(Error::new(ErrorCode::OPTION_NOT_SUPPORTED_ON_VIEW, what));
+    }
+    push_namespaces(&mut open, namespace.database(), &pipeline, 1)?;
+    while let Some((next, depth)) = open.pop() {
+        if next == *namespace {
+            let what = format!("View cycle detected: {namespace} is on itself");
+            return Err(Error::new(ErrorCode::GRAPH_CONTAINS_CYCLE, what));
+        }
+        if depth > DEPTH_MAX {
+            return Err(too_deep());
+        }
+        if let Some(Entry::View(options)) = catalog.find(&next)
+            && let Some((on, stages)) = &options.view
+        {
+            open.push((Namespace::new(next.database(), on)?, depth + 1));
+            let pipeline = parse(stages.view(), &Context::default())?;
+            push_namespaces(&mut open, next.database(), &pipeline, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+fn push_namespaces(
+    open: &mut Vec<(Namespace, usize)>,
+    database: &str,
+    pipeline: &Pipeline,
+    depth: usize,
+) -> Result<()> {
+    for namespace in pipeline.namespaces() {
+        let database = namespace.database.as_deref().unwrap_or(database);
+        open.push((Namespace::new(database, &namespace.collection)?, depth));
+    }
+    Ok(())
+}
+
+/// The stages of a view as they were given.
+#[must_use]
+pub fn stages_of(options: &CollectionOptions) -> Option<Value<'_>> {
+    options.view.as_ref().map(|(_, stages)| Value::Array(crate::bson::Array::of_document(stages.view())))
+}
