@@ -119,6 +119,7 @@ codes! {
     COLLECTION_UUID_MISMATCH = 361 "CollectionUUIDMismatch";
     NO_REPLICATION_ENABLED = 76 "NoReplicationEnabled";
     VIEW_DEPTH_LIMIT_EXCEEDED = 165 "ViewDepthLimitExceeded";
+    AMBIGUOUS_INDEX_KEY_PATTERN = 181 "AmbiguousIndexKeyPattern";
     IDL_UNKNOWN_FIELD = 40415 "IDLUnknownField";
     IDL_FAILED_TO_PARSE = 40414 "IDLFailedToParse";
     IDL_DUPLICATE_FIELD = 40413 "IDLDuplicateField";

@@ -178,6 +178,21 @@ impl Catalog {
         Ok(entry)
     }
 
+    /// Gives a view other options.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26) when there is no such view; those of the engine.
+    pub fn replace_view(&self, namespace: &Namespace, options: CollectionOptions) -> Result<()> {
+        let _changing = self.changing.lock();
+        if !matches!(self.find(namespace), Some(Entry::View(_))) {
+            return Err(not_found(&format!("view {namespace} does not exist")));
+        }
+        let row = row::encode_view(self.new_uuid(), &options);
+        self.commit(|txn| txn.put(&self.table, namespace.as_str(), row.as_bytes()))?;
+        self.names.write().insert(namespace.clone(), Entry::View(Arc::new(options)));
+        Ok(())
+    }
+
     /// Drops a collection or view; whether there was one.
     ///
     /// # Errors

@@ -148,7 +148,11 @@ impl<'r> Call<'r> {
         Ok((namespace, entry))
     }
 
-    fn check_uuid(&self, namespace: &Namespace, entry: Option<&Entry>) -> Result<()> {
+    /// Refuses a `collectionUUID` that is another than that of the collection.
+    ///
+    /// # Errors
+    /// `CollectionUUIDMismatch` (361).
+    pub fn check_uuid(&self, namespace: &Namespace, entry: Option<&Entry>) -> Result<()> {
         let Some(Value::Binary(_, wanted)) = self.value("collectionUUID") else { return Ok(()) };
         if matches!(entry, Some(Entry::Collection(state)) if state.schema().uuid == wanted) {
             return Ok(());

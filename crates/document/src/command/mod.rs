@@ -4,18 +4,23 @@
 //! checked by its declaration ([`parse`]), its generic fields are read ([`generic`]), and it runs as a [`Call`].
 
 pub mod call;
+mod coll_mod;
+mod collections;
 pub mod commands;
 pub mod cursors;
 mod find;
 mod general;
 pub mod generic;
 mod get_more;
+mod indexes;
 mod insert;
+mod lists;
 pub mod operations;
 pub mod parse;
 pub mod reply;
 pub mod request;
 pub mod service;
+mod sizes;
 pub mod spec;
 pub mod state;
 mod table;

@@ -82,6 +82,10 @@ fn check_target(command: &Declaration, value: &Value<'_>) -> Result<()> {
         (Target::Namespace, Value::String(_)) => Ok(()),
         (Target::Namespace, other) => Err(wrong_type(&format!("{name}.{name}"), other, &[Kind::String])),
         (Target::Value(kinds), other) if kinds.is_empty() || kinds.contains(&other.kind()) => Ok(()),
+        (Target::Value(_), other) if other.is_nullish() => {
+            let what = format!("BSON field '{name}.{name}' is missing but a required field");
+            Err(Error::new(ErrorCode::IDL_FAILED_TO_PARSE, what))
+        }
         (Target::Value(kinds), other) => Err(wrong_type(&format!("{name}.{name}"), other, kinds)),
     }
 }

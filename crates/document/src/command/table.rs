@@ -4,10 +4,20 @@ use std::sync::LazyLock;
 
 use super::call::Commands;
 use super::commands::Table;
-use super::{find, general, get_more, insert};
+use super::{coll_mod, collections, find, general, get_more, indexes, insert, lists};
 
-static TABLE: LazyLock<Table> =
-    LazyLock::new(|| Table::new(&[find::COMMANDS, general::COMMANDS, get_more::COMMANDS, insert::COMMANDS]));
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    Table::new(&[
+        coll_mod::COMMANDS,
+        collections::COMMANDS,
+        find::COMMANDS,
+        general::COMMANDS,
+        get_more::COMMANDS,
+        indexes::COMMANDS,
+        insert::COMMANDS,
+        lists::COMMANDS,
+    ])
+});
 
 /// All commands.
 #[must_use]

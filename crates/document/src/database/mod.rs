@@ -127,6 +127,14 @@ impl Database {
         self.catalog.create(&namespace, options).map(drop)
     }
 
+    /// Gives a view other options, `viewOn` and `pipeline`.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26) when there is no such view, and those of [`CollectionOptions::parse`].
+    pub fn replace_view(&self, namespace: &str, options: Document<'_>) -> Result<()> {
+        self.catalog.replace_view(&Namespace::parse(namespace)?, CollectionOptions::parse(options)?)
+    }
+
     /// Drops a collection with its indexes, or a view; whether there was one.
     ///
     /// # Errors

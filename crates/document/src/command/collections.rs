@@ -1,0 +1,256 @@
+//! Commands that create, drop, rename and change collections and views.
+
+use super::call::{Call, Reply};
+use super::commands::Command;
+use super::parse::wrong_type;
+use super::spec::{Field, FieldType, Privilege, Target};
+use crate::aggregate;
+use crate::base::num::u64_of;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Kind, Value};
+use crate::catalog::{Entry, IndexSpec, Namespace};
+use crate::expr::Context;
+
+/// The types of numbers.
+const NUMBERS: &[Kind] = FieldType::Number.kinds();
+
+/// The most views that are on each other.
+const VIEW_DEPTH_MAX: usize = 20;
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("create", Target::Collection, "Creates a collection or a view.", create)
+        .fields(CREATE)
+        .needs(&[Privilege::on_collection("createCollection")])
+        .writes()
+        .in_transactions()
+        .stable(),
+    Command::new("drop", Target::Collection, "Drops a collection or a view.", drop_collection)
+        .fields(&[Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary]))])
+        .needs(&[Privilege::on_collection("dropCollection")])
+        .writes()
+        .stable(),
+    Command::new(
+        "dropDatabase",
+        Target::Value(NUMBERS),
+        "Drops the collections and views of a database.",
+        drop_database,
+    )
+    .needs(&[Privilege::on_database("dropDatabase")])
+    .writes()
+    .stable(),
+    Command::new("renameCollection", Target::Namespace, "Gives a collection another name.", rename)
+        .fields(&[
+            Field::required("to", FieldType::String),
+            Field::optional("dropTarget", FieldType::OneOf(&[Kind::Bool, Kind::Binary])),
+            Field::optional("stayTemp", FieldType::Bool),
+            Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
+        ])
+        .needs(&[Privilege::on_cluster("renameCollection")])
+        .writes()
+        .admin_only(),
+];
+
+/// The fields of `create`.
+const CREATE: &[Field] = &[
+    Field::optional("capped", FieldType::Bool),
+    Field::optional("autoIndexId", FieldType::Bool),
+    Field::optional("idIndex", FieldType::Object),
+    Field::optional("size", FieldType::Number),
+    Field::optional("max", FieldType::Number),
+    Field::optional("storageEngine", FieldType::Object),
+    Field::optional("validator", FieldType::Object),
+    Field::optional("validationLevel", FieldType::String),
+    Field::optional("validationAction", FieldType::String),
+    Field::optional("indexOptionDefaults", FieldType::Object),
+    Field::optional("viewOn", FieldType::String),
+    Field::optional("pipeline", FieldType::Array),
+    Field::optional("collation", FieldType::Object),
+    Field::optional("changeStreamPreAndPostImages", FieldType::Object),
+    Field::optional("timeseries", FieldType::Object),
+    Field::optional("clusteredIndex", FieldType::OneOf(&[Kind::Bool, Kind::Document])),
+    Field::optional("expireAfterSeconds", FieldType::OneOf(&[Kind::String, Kind::Int64, Kind::Int32, Kind::Double])),
+    Field::optional("encryptedFields", FieldType::Object),
+    Field::optional("temp", FieldType::Bool),
+    Field::optional("flags", FieldType::Long),
+    Field::optional("recordIdsReplicated", FieldType::Bool),
+];
+
+fn create(call: &Call<'_>) -> Result<Reply> {
+    let namespace = call.namespace()?;
+    check_id_index(call)?;
+    let mut options = DocumentBuilder::new();
+    for field in CREATE.iter().filter(|field| !matches!(field.name, "idIndex" | "flags" | "temp")) {
+        if let Some(value) = call.value(field.name) {
+            options.append(field.name, value);
+        }
+    }
+    let options = options.finish();
+    if let Some(on) = call.text("viewOn") {
+        check_view(call, &namespace, on, call.array("pipeline").unwrap_or(Array::empty()))?;
+        if call.value("validator").is_some() || call.is_set("capped") {
+            let what = "options 'validator' and 'capped' cannot be used with 'viewOn'";
+            return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+        }
+    }
+    if call.value("autoIndexId").is_some_and(|value| value == Value::Bool(false)) {
+        let what =
+            format!("The database '{}' does not support collections without an index of _id", namespace.database());
+        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    }
+    call.state.database.create_collection(namespace.as_str(), options.view())?;
+    Ok(Reply::new())
+}
+
+/// Refuses a specification of the index of `_id` that is another than ours.
+fn check_id_index(call: &Call<'_>) -> Result<()> {
+    let Some(spec) = call.document("idIndex") else { return Ok(()) };
+    for other in ["viewOn", "timeseries", "clusteredIndex"] {
+        if call.value(other).is_some() {
+            let what = format!("'idIndex' is not allowed with '{other}'");
+            return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+        }
+    }
+    if !IndexSpec::parse(spec)?.is_id() {
+        let what = format!(
+            "The field 'key' for an _id index must be {{_id: 1}}, but got {}",
+            spec.get("key").unwrap_or(Value::Null)
+        );
+        return Err(Error::bad_value(what));
+    }
+    Ok(())
+}
+
+/// Refuses a view that cannot be read.
+///
+/// # Errors
+/// `BadValue` (2) without a collection, those of the stages, `OptionNotSupportedOnView` (167) for a pipeline that
+/// writes, `GraphContainsCycle` (5), `ViewDepthLimitExceeded` (165).
+fn check_view(call: &Call<'_>, view: &Namespace, on: &str, pipeline: Array<'_>) -> Result<()> {
+    if on.is_empty() {
+        return Err(Error::bad_value("'viewOn' cannot be empty"));
+    }
+    let parsed = aggregate::parse(pipeline, &Context::new(call.now_ms))?;
+    if parsed.stages().iter().any(|stage| stage.is_output()) {
+        let what = "The aggregation stages $out and $merge cannot be used in a view definition";
+        return Err(Error::new(ErrorCode::OPTION_NOT_SUPPORTED_ON_VIEW, what));
+    }
+    if parsed.starts_with_source() {
+        let what = "a view definition cannot begin with a stage that reads no collection";
+        return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
+    }
+    let mut next = Namespace::new(view.database(), on)?;
+    for _ in 0..VIEW_DEPTH_MAX {
+        if next == *view {
+            let what = format!("View cycle detected: {view}");
+            return Err(Error::new(ErrorCode::GRAPH_CONTAINS_CYCLE, what));
+        }
+        match call.state.database.catalog().find(&next) {
+            Some(Entry::View(options)) => match &options.view {
+                Some((on, _)) => next = Namespace::new(view.database(), on)?,
+                None => return Ok(()),
+            },
+            _ => return Ok(()),
+        }
+    }
+    let what = format!("View depth limit exceeded; maximum depth is {VIEW_DEPTH_MAX}");
+    Err(Error::new(ErrorCode::VIEW_DEPTH_LIMIT_EXCEEDED, what))
+}
+
+fn drop_collection(call: &Call<'_>) -> Result<Reply> {
+    let (namespace, entry) = call.entry()?;
+    let mut reply = Reply::new();
+    let indexes = match &entry {
+        Some(Entry::Collection(state)) => Some(state.schema().indexes.len() + 1),
+        _ => None,
+    };
+    if !call.state.database.drop_collection(namespace.as_str())? {
+        return Ok(reply);
+    }
+    if let Some(indexes) = indexes {
+        reply.append("nIndexesWas", super::reply::count(u64_of(indexes)));
+    }
+    reply.append("ns", namespace.as_str());
+    close_cursors(call, &namespace);
+    Ok(reply)
+}
+
+/// Closes the cursors over a collection that is gone.
+fn close_cursors(call: &Call<'_>, namespace: &Namespace) {
+    call.state.cursors.remove_where(|owner| owner.namespace == namespace.as_str());
+}
+
+fn drop_database(call: &Call<'_>) -> Result<Reply> {
+    let value = call.request.body.first().map(|first| first.value);
+    let number = value.and_then(|value| value.as_f64()).unwrap_or_default();
+    if !(0.5..2.0).contains(&number) {
+        return Err(Error::new(ErrorCode::new(5_255_100), "Have to pass 1 as 'dropDatabase' parameter"));
+    }
+    let name = call.request.database;
+    if name == "admin" {
+        return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, "Dropping the 'admin' database is prohibited."));
+    }
+    // The name is checked by that of a collection in it.
+    Namespace::new(name, "x")?;
+    let there = !call.state.database.catalog().list(Some(name)).is_empty();
+    call.state.database.drop_database(name)?;
+    let prefix = format!("{name}.");
+    call.state.cursors.remove_where(|owner| owner.namespace.starts_with(&prefix));
+    let mut reply = Reply::new();
+    if there {
+        reply.append("dropped", name);
+    }
+    Ok(reply)
+}
+
+fn rename(call: &Call<'_>) -> Result<Reply> {
+    let first = call.request.body.first().and_then(|first| first.value.as_str());
+    let (from, to) = (first.unwrap_or_default(), call.text("to").unwrap_or_default());
+    for name in [from, to] {
+        let (database, collection) = name.split_once('.').unwrap_or((name, ""));
+        let protected = collection.starts_with("system.") || (database == "local" && collection.starts_with("oplog."));
+        if protected && collection != "system." && collection != "oplog." {
+            let what = format!("error with namespace {name}: it cannot be renamed");
+            return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
+        }
+    }
+    let (from, to) = (Namespace::parse(from)?, Namespace::parse(to)?);
+    call.check_uuid(&from, call.state.database.catalog().find(&from).as_ref())?;
+    let drop_target = match call.value("dropTarget") {
+        Some(Value::Binary(..)) => {
+            let what = "'dropTarget' as the UUID of a collection is not supported";
+            return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
+        }
+        value => value == Some(Value::Bool(true)),
+    };
+    call.state.database.rename_collection(from.as_str(), to.as_str(), drop_target)?;
+    close_cursors(call, &from);
+    close_cursors(call, &to);
+    Ok(Reply::new())
+}
+
+/// Changes a view.
+///
+/// # Errors
+/// As [`check_view`].
+pub(super) fn modify_view(call: &Call<'_>, namespace: &Namespace) -> Result<()> {
+    let (Some(on), Some(pipeline)) = (call.text("viewOn"), call.array("pipeline")) else {
+        let what = "Both 'viewOn' and 'pipeline' must be specified to change a view";
+        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    };
+    check_view(call, namespace, on, pipeline)?;
+    let options = doc! {"viewOn": on, "pipeline": pipeline};
+    call.state.database.replace_view(namespace.as_str(), options.view())
+}
+
+/// The documents in an array of a command.
+///
+/// # Errors
+/// `TypeMismatch` (14) for a value that is none.
+pub(super) fn documents_of(field: &str, array: Array<'_>) -> Result<Vec<DocumentBuf>> {
+    let documents = (0..).zip(array.values()).map(|(at, value)| match value {
+        Value::Document(document) => Ok(DocumentBuf::from(document)),
+        other => Err(wrong_type(&format!("{field}.{at}"), &other, &[Kind::Document])),
+    });
+    documents.collect()
+}

@@ -1,0 +1,229 @@
+//! Commands that create, drop and list indexes.
+
+use std::sync::Arc;
+
+use super::call::{Call, Reply};
+use super::collections::documents_of;
+use super::commands::Command;
+use super::cursors::Known;
+use super::reply::{count, cursor, cursor_option};
+use super::spec::{Field, FieldType, Privilege, Target};
+use crate::base::num::u64_of;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Kind, Value, equal};
+use crate::catalog::index_spec::ID_INDEX;
+use crate::catalog::{CollectionState, Entry, Index, IndexSpec, Namespace, Schema};
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("createIndexes", Target::Collection, "Creates indexes.", create_indexes)
+        .fields(&[
+            Field::required("indexes", FieldType::Array),
+            Field::optional("ignoreUnknownIndexOptions", FieldType::Bool),
+            Field::optional("commitQuorum", FieldType::Any),
+            Field::optional("v", FieldType::Int),
+            Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
+        ])
+        .needs(&[Privilege::on_collection("createIndex")])
+        .writes()
+        .in_transactions()
+        .stable(),
+    Command::new("dropIndexes", Target::Collection, "Drops indexes.", drop_indexes)
+        .aliases(&["deleteIndexes"])
+        .fields(&[
+            Field::required("index", FieldType::OneOf(&[Kind::String, Kind::Document, Kind::Array])),
+            Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
+        ])
+        .needs(&[Privilege::on_collection("dropIndex")])
+        .writes()
+        .stable(),
+    Command::new("listIndexes", Target::Collection, "Lists the indexes of a collection.", list_indexes)
+        .fields(&[
+            Field::optional("cursor", FieldType::Object),
+            Field::optional("includeBuildUUIDs", FieldType::Bool),
+            Field::optional("includeIndexBuildInfo", FieldType::Bool),
+        ])
+        .needs(&[Privilege::on_collection("listIndexes")])
+        .stable(),
+    Command::new("reIndex", Target::Collection, "Would build the indexes of a collection again.", re_index)
+        .needs(&[Privilege::on_collection("reIndex")]),
+];
+
+/// The options of an index that are known, for `ignoreUnknownIndexOptions`.
+const KNOWN: [&str; 25] = [
+    "v",
+    "key",
+    "name",
+    "ns",
+    "background",
+    "unique",
+    "sparse",
+    "hidden",
+    "expireAfterSeconds",
+    "partialFilterExpression",
+    "collation",
+    "wildcardProjection",
+    "storageEngine",
+    "weights",
+    "default_language",
+    "language_override",
+    "textIndexVersion",
+    "2dsphereIndexVersion",
+    "bits",
+    "min",
+    "max",
+    "bucketSize",
+    "clustered",
+    "prepareUnique",
+    "safe",
+];
+
+fn create_indexes(call: &Call<'_>) -> Result<Reply> {
+    let (namespace, entry) = call.entry()?;
+    let specs = specs(call)?;
+    let existed = match &entry {
+        Some(Entry::View(_)) => return Err(is_view(&namespace)),
+        Some(Entry::Collection(state)) => Some(state.schema().indexes.len() + 1),
+        None => None,
+    };
+    let added = call.state.database.create_indexes(namespace.as_str(), &specs)?;
+    let after = match call.state.database.catalog().find(&namespace) {
+        Some(Entry::Collection(state)) => state.schema().indexes.len() + 1,
+        _ => 0,
+    };
+    let mut reply = Reply::new();
+    reply.append("numIndexesBefore", count(u64_of(existed.unwrap_or(1))));
+    reply.append("numIndexesAfter", count(u64_of(after)));
+    reply.append("createdCollectionAutomatically", existed.is_none());
+    if added == 0 {
+        reply.append("note", "all indexes already exist");
+    }
+    Ok(reply)
+}
+
+/// The specifications of the command.
+fn specs(call: &Call<'_>) -> Result<Vec<DocumentBuf>> {
+    let specs = documents_of("createIndexes.indexes", call.array("indexes").unwrap_or(Array::empty()))?;
+    if specs.is_empty() {
+        return Err(Error::bad_value("Must specify at least one index to create"));
+    }
+    if !call.is_set("ignoreUnknownIndexOptions") {
+        return Ok(specs);
+    }
+    let known = |spec: &DocumentBuf| {
+        let mut builder = DocumentBuilder::new();
+        let kept = spec.view().elements().filter(|element| KNOWN.iter().any(|name| element.name == *name));
+        kept.for_each(|element| {
+            builder.append_element(&element);
+        });
+        builder.finish()
+    };
+    Ok(specs.iter().map(known).collect())
+}
+
+fn drop_indexes(call: &Call<'_>) -> Result<Reply> {
+    let (namespace, entry) = call.entry()?;
+    let state = existing(&namespace, entry, "ns not found ")?;
+    let schema = state.schema();
+    let names: Vec<String> = match call.value("index") {
+        Some(Value::String(name)) => vec![name.to_str_lossy().into_owned()],
+        Some(Value::Document(pattern)) => vec![name_of_pattern(&schema, pattern)?],
+        Some(Value::Array(names)) => {
+            let names = (0..).zip(names.values()).map(|(at, value)| match value.as_str() {
+                Some(name) => Ok(name.to_owned()),
+                None => Err(super::parse::wrong_type(&format!("dropIndexes.index.{at}"), &value, &[Kind::String])),
+            });
+            names.collect::<Result<_>>()?
+        }
+        _ => Vec::new(),
+    };
+    // All names are checked before the first index is dropped.
+    for (at, name) in names.iter().enumerate() {
+        if name == ID_INDEX {
+            return Err(Error::new(ErrorCode::INVALID_OPTIONS, "cannot drop _id index"));
+        }
+        let twice = names.get(..at).unwrap_or_default().contains(name);
+        if name != "*" && (twice || schema.index(name).is_none()) {
+            return Err(Error::new(ErrorCode::INDEX_NOT_FOUND, format!("index not found with name [{name}]")));
+        }
+    }
+    let mut reply = Reply::new();
+    reply.append("nIndexesWas", count(u64_of(schema.indexes.len() + 1)));
+    for name in &names {
+        call.state.database.drop_indexes(namespace.as_str(), name)?;
+    }
+    if names.iter().any(|name| name == "*") {
+        reply.append("msg", "non-_id indexes dropped for collection");
+    }
+    Ok(reply)
+}
+
+/// The name of the index with a key pattern.
+fn name_of_pattern(schema: &Schema, pattern: Document<'_>) -> Result<String> {
+    if equal(&Value::Document(pattern), &Value::Document(doc! {"_id": 1}.view())) {
+        return Ok(ID_INDEX.to_owned());
+    }
+    match by_pattern(schema, pattern)? {
+        Some(index) => Ok(index.spec.name.clone()),
+        None => Err(Error::new(ErrorCode::INDEX_NOT_FOUND, format!("can't find index with key: {pattern}"))),
+    }
+}
+
+/// The index with a key pattern.
+///
+/// # Errors
+/// `AmbiguousIndexKeyPattern` (181) when there are several.
+pub(super) fn by_pattern(schema: &Schema, pattern: Document<'_>) -> Result<Option<Arc<Index>>> {
+    let same = |index: &&Arc<Index>| equal(&Value::Document(index.spec.pattern.document()), &Value::Document(pattern));
+    let mut found = schema.indexes.iter().filter(same);
+    let first = found.next().cloned();
+    if let (Some(first), Some(second)) = (&first, found.next()) {
+        let what = format!(
+            "{} indexes found for key: {pattern}, identify by name instead. Conflicting indexes: {}, {}",
+            2 + found.count(),
+            first.spec.document(),
+            second.spec.document()
+        );
+        return Err(Error::new(ErrorCode::AMBIGUOUS_INDEX_KEY_PATTERN, what));
+    }
+    Ok(first)
+}
+
+fn list_indexes(call: &Call<'_>) -> Result<Reply> {
+    let batch = cursor_option(call)?;
+    let (namespace, entry) = call.entry()?;
+    let schema = existing(&namespace, entry, "ns does not exist: ")?.schema();
+    let mut listed = vec![DocumentBuf::from(IndexSpec::of_id().document())];
+    for index in &schema.indexes {
+        listed.push(match call.is_set("includeIndexBuildInfo") {
+            false => DocumentBuf::from(index.spec.document()),
+            true => doc! {"spec": index.spec.document()},
+        });
+    }
+    cursor(call, namespace.as_str(), Known::new(listed), batch)
+}
+
+fn re_index(call: &Call<'_>) -> Result<Reply> {
+    call.namespace()?;
+    let what = "reIndex is not supported: drop the index and create it again; 'validate' tells whether it is right";
+    Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what))
+}
+
+/// The collection that a command is about.
+///
+/// # Errors
+/// `NamespaceNotFound` (26) with `missing` before the name, `CommandNotSupportedOnView` (166).
+pub(super) fn existing(namespace: &Namespace, entry: Option<Entry>, missing: &str) -> Result<Arc<CollectionState>> {
+    match entry {
+        Some(Entry::Collection(state)) => Ok(state),
+        Some(Entry::View(_)) => Err(is_view(namespace)),
+        None => Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, format!("{missing}{namespace}"))),
+    }
+}
+
+/// `CommandNotSupportedOnView` (166).
+#[must_use]
+pub(super) fn is_view(namespace: &Namespace) -> Error {
+    let what = format!("Namespace {namespace} is a view, not a collection");
+    Error::new(ErrorCode::COMMAND_NOT_SUPPORTED_ON_VIEW, what)
+}

@@ -1,0 +1,89 @@
+//! Commands that list collections and databases.
+
+use super::call::{Call, Reply};
+use super::commands::Command;
+use super::cursors::Known;
+use super::reply::{cursor, cursor_option};
+use super::sizes::sizes_of_database;
+use super::spec::{Field, FieldType, Privilege, Target};
+use crate::base::Result;
+use crate::bson::{DocumentBuf, DocumentBuilder};
+use crate::catalog::Namespace;
+use crate::query::Filter;
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new(
+        "listCollections",
+        Target::Value(&[]),
+        "Lists the collections and views of a database.",
+        list_collections,
+    )
+    .fields(&[
+        Field::optional("cursor", FieldType::Object),
+        Field::optional("filter", FieldType::Object),
+        Field::optional("nameOnly", FieldType::Bool),
+        Field::optional("authorizedCollections", FieldType::Bool),
+    ])
+    .needs(&[Privilege::on_database("listCollections")])
+    .stable(),
+    Command::new("listDatabases", Target::Value(&[]), "Lists the databases.", list_databases)
+        .fields(&[
+            Field::optional("filter", FieldType::Object),
+            Field::optional("nameOnly", FieldType::Bool),
+            Field::optional("authorizedDatabases", FieldType::Bool),
+        ])
+        .needs(&[Privilege::on_cluster("listDatabases")])
+        .admin_only()
+        .stable(),
+];
+
+fn list_collections(call: &Call<'_>) -> Result<Reply> {
+    let batch = cursor_option(call)?;
+    Namespace::new(call.request.database, "x")?;
+    let filter = Filter::parse(call.document_or_empty("filter"), &call.context()?)?;
+    let mut listed = Vec::new();
+    for collection in call.state.database.list_collections(call.request.database) {
+        if !filter.matches(collection.view())? {
+            continue;
+        }
+        listed.push(if call.is_set("nameOnly") { name_and_type(&collection) } else { collection });
+    }
+    cursor(call, &format!("{}.$cmd.listCollections", call.request.database), Known::new(listed), batch)
+}
+
+fn name_and_type(collection: &DocumentBuf) -> DocumentBuf {
+    let mut builder = DocumentBuilder::new();
+    for name in ["name", "type"] {
+        collection.view().element(name).into_iter().for_each(|element| {
+            builder.append_element(&element);
+        });
+    }
+    builder.finish()
+}
+
+fn list_databases(call: &Call<'_>) -> Result<Reply> {
+    let filter = Filter::parse(call.document_or_empty("filter"), &call.context()?)?;
+    let (mut reply, mut total, name_only) = (Reply::new(), 0_u64, call.is_set("nameOnly"));
+    reply.open_array("databases");
+    for name in call.state.database.list_databases() {
+        let mut database = DocumentBuilder::new();
+        database.append("name", &name);
+        let mut bytes = 0;
+        if !name_only {
+            bytes = sizes_of_database(&call.state.database, &name)?.on_disk();
+            database.append("sizeOnDisk", i64::try_from(bytes).unwrap_or(i64::MAX)).append("empty", false);
+        }
+        let database = database.finish();
+        if filter.matches(database.view())? {
+            reply.push(&database);
+            total += bytes;
+        }
+    }
+    reply.close();
+    if !name_only {
+        let total = i64::try_from(total).unwrap_or(i64::MAX);
+        reply.append("totalSize", total).append("totalSizeMb", total >> 20);
+    }
+    Ok(reply)
+}
