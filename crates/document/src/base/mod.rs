@@ -1,11 +1,13 @@
 //! What every module of the crate uses: errors with their codes, and conversions of numbers that lose nothing, time
-//! and randomness.
+//! and randomness, interrupts.
 
 pub mod codes;
 pub mod error;
+pub mod interrupt;
 pub mod num;
 pub mod system;
 
 pub use codes::ErrorCode;
 pub use error::{Error, Result};
+pub use interrupt::Interrupt;
 pub use system::{Environment, System};

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use super::cursors::{Limits, Owner};
 use super::generic::{self, Acknowledged, Generic};
-use super::operations::Interrupt;
 use super::parse;
 use super::request::Request;
 use super::spec::Declaration;
 use super::state::State;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Timestamp, Value};
 use crate::catalog::{Entry, Namespace};
 use crate::collection::handle::WriteOptions;
@@ -236,7 +235,7 @@ impl<'r> Call<'r> {
     /// # Errors
     /// `MaxTimeMSExpired` (50), `Interrupted` (11601).
     pub fn check(&self) -> Result<()> {
-        self.interrupt.check(self.state.database.environment())
+        self.interrupt.check()
     }
 
     /// Who a cursor belongs to that the command opens or uses.

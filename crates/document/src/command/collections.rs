@@ -7,7 +7,7 @@ use super::spec::{Field, FieldType, Privilege, Target};
 use crate::aggregate;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Kind, Value};
+use crate::bson::{Array, DocumentBuf, DocumentBuilder, Kind, Value};
 use crate::catalog::{Entry, IndexSpec, Namespace};
 use crate::expr::Context;
 

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::operations::Interrupt;
 use crate::base::num::u64_of;
-use crate::base::{Environment, Error, ErrorCode, Result};
+use crate::base::{Environment, Error, ErrorCode, Interrupt, Result};
 use crate::bson::{DOCUMENT_BYTES_MAX, DocumentBuf, DocumentBuilder};
 
 /// How many documents the first batch has when the command does not say it.
@@ -21,6 +20,9 @@ pub trait Source: Send + Debug {
     /// # Errors
     /// Those of the query; nothing follows an error.
     fn advance(&mut self) -> Result<Option<DocumentBuf>>;
+
+    /// The search for the next documents ends early by this from now on.
+    fn watch(&mut self, _interrupt: &Arc<Interrupt>) {}
 
     /// Whether it is known that nothing follows, without looking for it.
     fn is_done(&self) -> bool {
@@ -241,7 +243,8 @@ impl Cursors {
         Ok(id)
     }
 
-    /// Takes a cursor for a batch of a client. It must be given back, or removed.
+    /// Takes a cursor for a batch of a client. The batch ends early when the cursor is killed, or when what is left of
+    /// the time of the command that opened it is over. It must be given back, or removed.
     ///
     /// # Errors
     /// `CursorNotFound` (43), `Unauthorized` (13) for another user or namespace, 50736 to 50741 for another session or
@@ -261,6 +264,7 @@ impl Cursors {
         let Some(cursor) = slot.cursor.take() else {
             return Err(Error::new(ErrorCode::CURSOR_IN_USE, format!("cursor id {id} is already in use")));
         };
+        interrupt.limit(cursor.left_ms.map_or(0, |left| left.max(1)));
         slot.fetching = Some(Arc::clone(interrupt));
         Ok(cursor)
     }

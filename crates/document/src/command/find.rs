@@ -7,7 +7,7 @@ use super::commands::Command;
 use super::cursors::{Cursor, Known, Source};
 use super::reply::{FirstBatch, first_batch, short};
 use super::spec::{Field, FieldType, Privilege, Target};
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value};
 use crate::catalog::{CollectionState, Entry, Namespace, check_collation};
 use crate::exec::Execution;
@@ -233,7 +233,8 @@ impl Found {
     fn open(call: &Call<'_>, state: &CollectionState, mut query: Query) -> Result<Self> {
         let left = query.limit.unwrap_or(u64::MAX);
         let with_record_id = call.is_set("showRecordId").then(|| query.projection.take());
-        let execution = Execution::open(call.reader()?, state, Arc::new(query))?;
+        let mut execution = Execution::open(call.reader()?, state, Arc::new(query))?;
+        execution.watch(&call.interrupt);
         Ok(Self { execution, left, with_record_id })
     }
 }
@@ -251,6 +252,10 @@ impl Source for Found {
             self.left = self.left.saturating_sub(1);
         }
         Ok(found)
+    }
+
+    fn watch(&mut self, interrupt: &Arc<Interrupt>) {
+        self.execution.watch(interrupt);
     }
 
     fn is_done(&self) -> bool {

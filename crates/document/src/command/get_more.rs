@@ -1,11 +1,8 @@
 //! The commands `getMore` and `killCursors`.
 
-use std::sync::Arc;
-
 use super::call::{Call, Reply};
 use super::commands::Command;
 use super::cursors::Cursor;
-use super::operations::Interrupt;
 use super::parse::wrong_type;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
@@ -42,7 +39,8 @@ fn get_more(call: &Call<'_>) -> Result<Reply> {
     }
     let namespace = format!("{}.{collection}", call.request.database);
     let (environment, limits) = (call.state.database.environment(), call.cursor_limits());
-    let mut cursor = call.state.cursors.take(id, &call.owner(&namespace), &call.interrupt, environment, limits)?;
+    let owner = call.owner(&namespace);
+    let mut cursor = call.state.cursors.take(id, &owner, &call.interrupt, &**environment, limits)?;
     let mut reply = DocumentBuilder::with_buffer(Vec::with_capacity(4096));
     reply.open_document("cursor").open_array("nextBatch");
     let finished = match next_batch(call, &mut cursor, &mut reply) {
@@ -80,27 +78,18 @@ fn next_batch(call: &Call<'_>, cursor: &mut Cursor, reply: &mut DocumentBuilder)
     if cursor_refused(call, cursor) {
         return Err(Error::bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor"));
     }
-    let environment = call.state.database.environment();
+    cursor.source.watch(&call.interrupt);
     let size = call.count("batchSize").filter(|size| *size > 0).unwrap_or(u64::MAX);
-    if cursor.awaits_data {
-        let before = reply.len();
-        let finished = cursor.fill(reply, size, || call.interrupt.check_killed())?;
-        if finished || reply.len() > before {
-            return Ok(finished);
-        }
-        let wait = if call.generic.max_time_ms > 0 { call.generic.max_time_ms } else { AWAIT_MS };
-        let until = call.now_ms.saturating_add(i64::try_from(wait).unwrap_or(i64::MAX));
-        cursor.source.wait(until, &call.interrupt)?;
-        return cursor.fill(reply, size, || call.interrupt.check_killed());
+    let before = reply.len();
+    let finished = cursor.fill(reply, size, || call.check())?;
+    if !cursor.awaits_data || finished || reply.len() > before {
+        cursor.left_ms = call.interrupt.left_ms();
+        return Ok(finished);
     }
-    // What is left of the time of the command that opened the cursor.
-    let limit = cursor.left_ms.map(|left| Arc::new(Interrupt::after(call.now_ms, left.max(1))));
-    let finished = cursor.fill(reply, size, || {
-        call.interrupt.check_killed()?;
-        limit.as_ref().map_or(Ok(()), |limit| limit.check(environment))
-    })?;
-    cursor.left_ms = limit.and_then(|limit| limit.left_ms(call.state.now_ms()));
-    Ok(finished)
+    let wait = if call.generic.max_time_ms > 0 { call.generic.max_time_ms } else { AWAIT_MS };
+    let until = call.now_ms.saturating_add(i64::try_from(wait).unwrap_or(i64::MAX));
+    cursor.source.wait(until, &call.interrupt)?;
+    cursor.fill(reply, size, || call.check())
 }
 
 fn kill_cursors(call: &Call<'_>) -> Result<Reply> {

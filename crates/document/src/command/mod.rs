@@ -7,6 +7,7 @@ pub mod call;
 mod coll_mod;
 mod collections;
 pub mod commands;
+mod count;
 pub mod cursors;
 mod find;
 mod general;

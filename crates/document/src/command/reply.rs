@@ -22,6 +22,7 @@ pub struct FirstBatch {
 pub fn first_batch(call: &Call<'_>, mut cursor: Cursor, batch: FirstBatch) -> Result<Reply> {
     let mut reply = DocumentBuilder::with_buffer(Vec::with_capacity(4096));
     reply.open_document("cursor").open_array("firstBatch");
+    cursor.source.watch(&call.interrupt);
     let size = batch.size.unwrap_or(FIRST_BATCH_MAX);
     let finished = cursor.fill(&mut reply, size, || call.check())?;
     reply.close();
@@ -32,8 +33,8 @@ pub fn first_batch(call: &Call<'_>, mut cursor: Cursor, batch: FirstBatch) -> Re
     let id = if finished || batch.single {
         0
     } else {
-        cursor.left_ms = call.interrupt.left_ms(call.state.now_ms());
-        call.state.cursors.add(cursor, call.state.database.environment(), call.cursor_limits())?
+        cursor.left_ms = call.interrupt.left_ms();
+        call.state.cursors.add(cursor, &**call.state.database.environment(), call.cursor_limits())?
     };
     reply.append("id", id).append("ns", &namespace).close();
     Ok(reply)

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::call::{Call, Reply, no_such_command};
 use super::generic::{self, Generic};
-use super::operations::{Interrupt, Operation};
+use super::operations::Operation;
 use super::parse;
 use super::reply::{append_details, short};
 use super::request::{Client, Request};
 use super::spec::Declaration;
 use super::state::{Counters, ServiceOptions, State};
 use super::table::table;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder};
 use crate::database::Database;
 
@@ -121,7 +121,7 @@ impl Service {
         parse::check(command, generic::FIELDS, request)?;
         let generic = Generic::parse(command, request.body)?;
         let now_ms = self.state.now_ms();
-        let interrupt = Arc::new(Interrupt::after(now_ms, generic.max_time_ms));
+        let interrupt = Arc::new(Interrupt::after(Arc::clone(self.state.database.environment()), generic.max_time_ms));
         Ok(Call { state: &self.state, table: table(), command, request, generic, interrupt, now_ms })
     }
 

@@ -4,12 +4,13 @@ use std::sync::LazyLock;
 
 use super::call::Commands;
 use super::commands::Table;
-use super::{coll_mod, collections, find, general, get_more, indexes, insert, lists};
+use super::{coll_mod, collections, count, find, general, get_more, indexes, insert, lists};
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table::new(&[
         coll_mod::COMMANDS,
         collections::COMMANDS,
+        count::COMMANDS,
         find::COMMANDS,
         general::COMMANDS,
         get_more::COMMANDS,

@@ -76,8 +76,8 @@ impl Database {
 
     /// Where time and random numbers come from.
     #[must_use]
-    pub fn environment(&self) -> &dyn Environment {
-        &*self.environment
+    pub fn environment(&self) -> &Arc<dyn Environment> {
+        &self.environment
     }
 
     /// The collection with a name such as `app.people`, if there is one.

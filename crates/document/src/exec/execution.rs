@@ -13,7 +13,7 @@ use super::row::Row;
 use super::scan::{CollectionScan, IdLookup, IndexScan};
 use super::sort::SortAll;
 use super::stored::StoredDocument;
-use crate::base::Result;
+use crate::base::{Interrupt, Result};
 use crate::bson::{DocumentBuf, DocumentBuilder};
 use crate::catalog::CollectionState;
 use crate::keys::{TypeReader, decode_field};
@@ -69,6 +69,11 @@ impl<'r> Execution<'r> {
         let run = Run { reader: &*reader, table: &table, query: &query, counts: &counts };
         let root = operator(&run, &plan, query.limit.map(|limit| limit.saturating_add(skip)));
         Self { reader, table, query, plan, root, counts, row: Row::default(), skip, left }
+    }
+
+    /// The execution ends early by this from now on.
+    pub fn watch(&mut self, interrupt: &Arc<Interrupt>) {
+        self.counts.interrupt = Some(Arc::clone(interrupt));
     }
 
     /// The plan.

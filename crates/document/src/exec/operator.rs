@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::sync::Arc;
 
 use super::reader::Reader;
 use super::row::Row;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::Document;
 use crate::plan::Query;
 
@@ -28,7 +29,12 @@ pub struct Counts {
     pub keys: Cell<u64>,
     /// Documents.
     pub documents: Cell<u64>,
+    /// What ends the execution early.
+    pub(super) interrupt: Option<Arc<Interrupt>>,
 }
+
+/// After how many entries or documents it is seen whether the execution is to end.
+const CHECKED: u64 = 128;
 
 /// Gives rows.
 pub(super) trait Operator: fmt::Debug + Send {
@@ -40,6 +46,7 @@ impl Run<'_> {
     /// Whether the row's document, which was read, matches the query.
     pub(super) fn matches(&self, row: &mut Row) -> Result<bool> {
         self.counts.documents.set(self.counts.documents.get() + 1);
+        self.check(self.counts.documents.get())?;
         let Some(document) = &row.document else { return Ok(false) };
         let view = Document::from_checked_bytes(document.bytes()).ok_or_else(damaged)?;
         let (matched, position) = self.query.filter.matches_at(view)?;
@@ -48,8 +55,18 @@ impl Run<'_> {
     }
 
     /// Counts an entry of an index.
-    pub(super) fn count_key(&self) {
+    pub(super) fn count_key(&self) -> Result<()> {
         self.counts.keys.set(self.counts.keys.get() + 1);
+        self.check(self.counts.keys.get())
+    }
+
+    /// Sees, now and then, whether the execution is to end.
+    #[inline]
+    fn check(&self, counted: u64) -> Result<()> {
+        match &self.counts.interrupt {
+            Some(interrupt) if counted.is_multiple_of(CHECKED) => interrupt.check(),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -81,7 +81,7 @@ impl Operator for IdLookup {
     fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool> {
         row.reset();
         let Some(key) = self.0.take() else { return Ok(false) };
-        run.count_key();
+        run.count_key()?;
         let Some(document) = run.reader.get(run.table, &key)? else { return Ok(false) };
         row.id = key;
         row.document = Some(StoredDocument::new(document));
@@ -161,7 +161,7 @@ impl Operator for IndexScan {
                 continue;
             };
             while let Some((key, value)) = walk.advance()? {
-                run.count_key();
+                run.count_key()?;
                 let parts = EntryParts::of(&self.directions, self.unique, key, value).ok_or_else(|| {
                     Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "an entry of an index is malformed")
                 })?;
