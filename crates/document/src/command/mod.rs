@@ -3,6 +3,7 @@
 //! A command is declared once ([`Declaration`]), in the file of its family, and gathered in one table. A request is
 //! checked by its declaration ([`parse`]), its generic fields are read ([`generic`]), and it runs as a [`Call`].
 
+mod aggregate;
 pub mod call;
 mod coll_mod;
 mod collections;

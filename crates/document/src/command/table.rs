@@ -4,10 +4,11 @@ use std::sync::LazyLock;
 
 use super::call::Commands;
 use super::commands::Table;
-use super::{coll_mod, collections, count, find, general, get_more, indexes, insert, lists};
+use super::{aggregate, coll_mod, collections, count, find, general, get_more, indexes, insert, lists};
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table::new(&[
+        aggregate::COMMANDS,
         coll_mod::COMMANDS,
         collections::COMMANDS,
         count::COMMANDS,

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::collections::{Collections, Parts, Server};
+use super::explain;
 use super::storage::Shared;
 use crate::aggregate::{self, Memory, Pipeline, Rows, Run};
-use crate::base::{Error, ErrorCode, Result};
-use crate::bson::Array;
+use crate::base::{Error, ErrorCode, Interrupt, Result};
+use crate::bson::{Array, DocumentBuilder};
 use crate::catalog::Namespace;
 use crate::collection::{Collection, WriteOptions};
 use crate::exec::Reader;
@@ -79,8 +80,14 @@ impl Aggregation {
         if options.allow_disk_use {
             memory = memory.with_spill(parts.catalog.engine().clone());
         }
-        let collections =
-            Arc::new(Collections { database: database.to_owned(), parts, reader, write: options.write, server: None });
+        let collections = Arc::new(Collections {
+            database: database.to_owned(),
+            parts,
+            reader,
+            write: options.write,
+            watch: Arc::default(),
+            server: None,
+        });
         let run = Run {
             storage: Arc::new(Shared(Arc::clone(&collections))),
             context: Arc::new(context),
@@ -96,6 +103,11 @@ impl Aggregation {
         self.collections = Arc::new(collections);
         self.run.storage = Arc::new(Shared(Arc::clone(&self.collections)));
         self
+    }
+
+    /// The documents end early by this from now on.
+    pub fn watch(&self, interrupt: &Arc<Interrupt>) {
+        self.collections.watch.set(interrupt);
     }
 
     /// The stages.
@@ -125,6 +137,30 @@ impl Aggregation {
             Target::Database(_) => self.pipeline.run(Box::new(std::iter::empty()), &self.run),
             Target::Collection(namespace) => {
                 self.collections.open(namespace, &self.run, self.hint.clone())?.read(&self.pipeline, &self.run)
+            }
+        }
+    }
+}
+
+impl Aggregation {
+    /// Appends how the pipeline would run: `queryPlanner` when a query does all of it, else `stages`, of which the first
+    /// is `$cursor`.
+    ///
+    /// # Errors
+    /// Those of the plan.
+    pub fn explain(&self, reply: &mut DocumentBuilder) -> Result<()> {
+        reply.append("explainVersion", "1");
+        match &self.target {
+            Target::Database(_) => {
+                reply.open_array("stages");
+                self.pipeline.stages().iter().for_each(|step| {
+                    reply.push(step.spec());
+                });
+                reply.close();
+                Ok(())
+            }
+            Target::Collection(namespace) => {
+                explain::collection(&self.collections, namespace, &self.pipeline, &self.run, self.hint.clone(), reply)
             }
         }
     }

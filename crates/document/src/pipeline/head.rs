@@ -22,6 +22,8 @@ pub struct Head {
     pub query: Query,
     /// The stages that run over its documents.
     pub rest: Pipeline,
+    /// The stages that the query stands for, in the order in which they are done.
+    pub taken: Vec<Step>,
 }
 
 impl Head {
@@ -39,15 +41,15 @@ impl Head {
             taken += 1;
         }
         taken += take_cuts(&steps[taken..], &mut query);
-        steps.drain(..taken);
+        let mut taken: Vec<Step> = steps.drain(..taken).collect();
         limit_sorts(&mut steps);
         if let Some(projection) = plain_projection(&steps) {
             query.projection = Some(projection);
-            steps.remove(0);
+            taken.push(steps.remove(0));
         } else {
             query.projection = needed(&steps).map(|fields| inclusion(&fields)).transpose()?;
         }
-        Ok(Self { query, rest: Pipeline::of(steps) })
+        Ok(Self { query, rest: Pipeline::of(steps), taken })
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub mod aggregation;
 pub mod collections;
+mod explain;
 pub mod head;
 mod merge;
 mod replace;

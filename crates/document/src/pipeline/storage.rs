@@ -102,7 +102,15 @@ impl Stored {
         };
         head.query.hint.clone_from(&self.hint);
         let reader = Box::new(Arc::clone(&self.collections.reader));
-        let found = Execution::open(reader, state, Arc::new(head.query))?;
+        let mut execution = Execution::open(reader, state, Arc::new(head.query))?;
+        let watch = Arc::clone(&self.collections.watch);
+        let mut known = 0;
+        let found = std::iter::from_fn(move || {
+            if let Some(interrupt) = watch.newer(&mut known) {
+                execution.watch(&interrupt);
+            }
+            execution.next()
+        });
         head.rest.run(Box::new(found), run)
     }
 }

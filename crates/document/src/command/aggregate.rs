@@ -1,0 +1,205 @@
+//! The command `aggregate`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::call::{Call, Reply};
+use super::commands::Command;
+use super::cursors::{Cursor, Source};
+use super::find::{hint, refuse_collation};
+use super::reply::{cursor_option, first_batch, short};
+use super::spec::{Field, FieldType, Privilege, Target};
+use crate::aggregate::{Report, Rows};
+use crate::base::{Error, ErrorCode, Interrupt, Result};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value};
+use crate::exec::Reader;
+use crate::pipeline::aggregation::AggregateOptions;
+use crate::pipeline::{Aggregation, Server, Target as Over};
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] =
+    &[Command::new("aggregate", Target::CollectionOrDatabase, "Runs a pipeline over documents.", aggregate)
+        .fields(&[
+            Field::required("pipeline", FieldType::Array),
+            Field::optional("explain", FieldType::Bool),
+            Field::optional("allowDiskUse", FieldType::Bool),
+            Field::optional("cursor", FieldType::Object),
+            Field::optional("hint", FieldType::Any),
+            Field::optional("let", FieldType::Object),
+            Field::optional("collation", FieldType::Object),
+            Field::optional("bypassDocumentValidation", FieldType::Bool),
+            Field::optional("bypassEmptyTsReplacement", FieldType::Bool),
+            Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
+            Field::optional("isMapReduceCommand", FieldType::Bool),
+            Field::optional("includeQueryStatsMetrics", FieldType::Bool),
+            Field::optional("querySettings", FieldType::Object),
+        ])
+        .needs(&[Privilege::on_collection("find")])
+        .reads()
+        .in_transactions()
+        .stable()
+        .explained(explain)];
+
+/// The pipeline of the command.
+///
+/// # Errors
+/// Those of the stages and the options.
+fn aggregation(call: &Call<'_>) -> Result<Aggregation> {
+    refuse_collation(call)?;
+    let over = match call.request.body.first().map(|first| first.value) {
+        Some(Value::String(_)) => {
+            let namespace = call.namespace()?;
+            let entry = call.state.database.catalog().find(&namespace);
+            call.check_uuid(&namespace, entry.as_ref())?;
+            Over::Collection(namespace)
+        }
+        _ => Over::Database(call.request.database.to_owned()),
+    };
+    let options = AggregateOptions {
+        allow_disk_use: call.flag("allowDiskUse").unwrap_or(true),
+        hint: call.value("hint").map(hint).transpose()?.flatten(),
+        write: call.write_options()?,
+        ..AggregateOptions::default()
+    };
+    let stages = call.array("pipeline").unwrap_or(crate::bson::Array::empty());
+    let reader: Arc<dyn Reader> = call.reader()?.into();
+    let parts = call.state.database.parts();
+    let aggregation = Aggregation::parse(parts, reader, over, stages, call.context()?, options)?;
+    if aggregation.writes() && call.generic.autocommit == Some(false) {
+        let what = "$out and $merge cannot be used in a transaction";
+        return Err(Error::new(ErrorCode::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, what));
+    }
+    let server = Told::of(call, &aggregation);
+    Ok(aggregation.with_server(Arc::new(server)))
+}
+
+fn aggregate(call: &Call<'_>) -> Result<Reply> {
+    if call.is_set("explain") {
+        return explain(call);
+    }
+    if call.value("cursor").is_none() {
+        let what = "The 'cursor' option is required, except for aggregate with the explain argument";
+        return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
+    }
+    let batch = cursor_option(call)?;
+    let aggregation = aggregation(call)?;
+    let namespace = match aggregation.target() {
+        Over::Collection(namespace) => namespace.to_string(),
+        Over::Database(name) => format!("{name}.$cmd.aggregate"),
+    };
+    aggregation.watch(&call.interrupt);
+    let mut rows = aggregation.rows()?;
+    let writes = aggregation.writes();
+    if writes {
+        // The documents are written now, whatever the size of the batch. Nothing is given.
+        rows.try_for_each(|row| row.map(drop))?;
+    }
+    let cursor =
+        Cursor::new(Found { aggregation, rows, is_done: writes }, call.owner(namespace), short(call.request.body));
+    first_batch(call, cursor, batch)
+}
+
+fn explain(call: &Call<'_>) -> Result<Reply> {
+    let aggregation = aggregation(call)?;
+    let mut reply = Reply::new();
+    aggregation.explain(&mut reply)?;
+    Ok(reply)
+}
+
+/// The documents that a pipeline gives.
+struct Found {
+    aggregation: Aggregation,
+    rows: Rows,
+    is_done: bool,
+}
+
+impl fmt::Debug for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Found").field(self.aggregation.target()).finish()
+    }
+}
+
+impl Source for Found {
+    fn advance(&mut self) -> Result<Option<DocumentBuf>> {
+        self.rows.next().transpose()
+    }
+
+    fn watch(&mut self, interrupt: &Arc<Interrupt>) {
+        self.aggregation.watch(interrupt);
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
+}
+
+/// What the service tells of itself when the command begins.
+#[derive(Debug)]
+struct Told(Vec<DocumentBuf>);
+
+impl Told {
+    fn of(call: &Call<'_>, aggregation: &Aggregation) -> Self {
+        let first = aggregation.pipeline().stages().first();
+        let report = first.and_then(|stage| stage.as_report().cloned());
+        Self(match report {
+            Some(report) if report.name == "$currentOp" => operations(call, report.spec.view()),
+            _ => Vec::new(),
+        })
+    }
+}
+
+impl Server for Told {
+    fn report(&self, report: &Report) -> Result<Rows> {
+        match report.name {
+            "$currentOp" => Ok(Box::new(self.0.clone().into_iter().map(Ok))),
+            name => Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("{name} is not supported"))),
+        }
+    }
+
+    fn host(&self) -> String {
+        "localhost:27017".to_owned()
+    }
+}
+
+/// The commands that run, as `$currentOp` shows them.
+fn operations(call: &Call<'_>, spec: Document<'_>) -> Vec<DocumentBuf> {
+    let truncates = matches!(spec.get("truncateOps"), Some(Value::Bool(true)));
+    let shown = call.state.operations.list().into_iter().map(|operation| {
+        let mut builder = DocumentBuilder::new();
+        builder
+            .append("type", "op")
+            .append("host", "localhost:27017")
+            .append("desc", &*format!("conn{}", operation.connection));
+        builder.append("connectionId", i64::try_from(operation.connection).unwrap_or(i64::MAX));
+        builder.append("client", &*operation.address).append("active", true);
+        builder.append("currentOpTime", &*crate::bson::date::to_iso(call.now_ms));
+        if let Some(session) = &operation.session {
+            builder.open_document("lsid").append("id", Value::Binary(4, session)).close();
+        }
+        builder.append("threaded", true).append("opid", operation.id);
+        let millis = call.now_ms.saturating_sub(operation.started_ms).max(0);
+        builder.append("secs_running", millis / 1000).append("microsecs_running", millis.saturating_mul(1000));
+        let name = operation.command.view().first().map(|first| first.name.to_str_lossy().into_owned());
+        let kind = match name.as_deref() {
+            Some("getMore") => "getmore",
+            Some("insert") => "insert",
+            Some("update") => "update",
+            Some("delete") => "remove",
+            Some("find") => "query",
+            _ => "command",
+        };
+        let collection = operation.command.view().first().and_then(|first| first.value.as_str());
+        let namespace = format!("{}.{}", operation.database, collection.unwrap_or("$cmd.aggregate"));
+        builder.append("op", kind).append("ns", &*namespace).append("redacted", false);
+        if truncates && operation.command.as_bytes().len() > 1024 {
+            builder.open_document("command").append("$truncated", &*operation.command.view().to_json()).close();
+        } else {
+            builder.append("command", operation.command.view());
+        }
+        builder.append("numYields", 0).append("waitingForLock", false);
+        builder.open_document("locks").close().open_document("lockStats").close();
+        builder.append("waitingForFlowControl", false).open_document("flowControlStats").close();
+        builder.finish()
+    });
+    shown.collect()
+}
