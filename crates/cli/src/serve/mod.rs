@@ -7,7 +7,7 @@ use crate::store::in_new_or_old;
 use anyhow::{Context as _, Result};
 use args::ServeArgs;
 use spinney::{Database, Options};
-use spinney_document::command::Service;
+use spinney_document::command::{Service, ServiceOptions};
 use spinney_lab::signals;
 use spinney_server::base::log::Log;
 use spinney_server::{Listening, Running, Settings, start};
@@ -16,6 +16,9 @@ use std::time::Duration;
 
 /// How often it is looked whether a signal came.
 const SIGNALS: Duration = Duration::from_millis(100);
+
+/// The version of MongoDB whose protocol is spoken, as clients are told.
+const VERSION_OFFERED: &str = "7.0.0";
 
 /// Serves until a signal or the command `shutdown` comes.
 pub(crate) fn run(args: &ServeArgs, out: &mut Output) -> Result<()> {
@@ -34,7 +37,12 @@ fn serve(args: &ServeArgs, db: &Database, out: &mut Output) -> Result<()> {
         sockets.push(socket);
     }
     let log = Log::stderr(args.log_json);
-    let running = start(Service::new(documents.clone()), settings(args), log, sockets)?;
+    let mut options = ServiceOptions::default();
+    options.test_commands = args.test_commands;
+    options.durability = Some(args.journal.into());
+    options.version = VERSION_OFFERED.to_owned();
+    let service = Service::with_options(documents.clone(), options);
+    let running = start(service, settings(args), log, sockets)?;
     tell(args, &documents, &running, out)?;
     while !running.wait(SIGNALS) && !stop.asked() {}
     running.end();

@@ -1,7 +1,7 @@
 //! Reading the fields of a command, with the errors that clients know.
 
 use spinney_document::base::num::trunc_to_i64;
-use spinney_document::bson::{Array, Document, Element, Value};
+use spinney_document::bson::{Array, Document, Value};
 use spinney_document::{Error, ErrorCode, Result};
 
 /// The error of a field with a value of a wrong type.
@@ -26,28 +26,6 @@ pub struct Fields<'a> {
     document: Document<'a>,
 }
 
-/// Fields that every command may have.
-const GENERIC: [&str; 18] = [
-    "$db",
-    "$clusterTime",
-    "$readPreference",
-    "$audit",
-    "$client",
-    "$configServerState",
-    "apiDeprecationErrors",
-    "apiStrict",
-    "apiVersion",
-    "autocommit",
-    "comment",
-    "lsid",
-    "maxTimeMS",
-    "readConcern",
-    "startTransaction",
-    "stmtId",
-    "txnNumber",
-    "writeConcern",
-];
-
 impl<'a> Fields<'a> {
     /// The fields of the document of a command.
     #[must_use]
@@ -59,21 +37,6 @@ impl<'a> Fields<'a> {
     #[must_use]
     pub const fn document(self) -> Document<'a> {
         self.document
-    }
-
-    /// Refuses fields other than the command's own first one, these, and those of all commands.
-    ///
-    /// # Errors
-    /// `IDLUnknownField` (40415).
-    pub fn only(self, known: &[&str]) -> Result<()> {
-        let unknown = |element: &Element<'_>| !known.iter().chain(&GENERIC).any(|name| element.name == *name);
-        match self.document.elements().skip(1).find(unknown) {
-            None => Ok(()),
-            Some(element) => {
-                let what = format!("BSON field '{}.{}' is an unknown field.", self.command, element.name);
-                Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what))
-            }
-        }
     }
 
     /// A field that is there and not null.

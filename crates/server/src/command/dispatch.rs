@@ -2,7 +2,8 @@
 
 use spinney_document::base::num::u32_of;
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
-use spinney_document::command::Request;
+use spinney_document::command::service::failed;
+use spinney_document::command::{Request, generic, parse};
 use spinney_document::{Error, ErrorCode, Result};
 
 use super::session::Session;
@@ -41,31 +42,56 @@ impl Incoming<'_> {
 
 /// Runs a command of a connection.
 pub fn run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> Outcome {
-    let reply = match try_run(server, session, incoming) {
-        Ok(reply) => reply,
-        Err(error) => failed(&error),
+    let failure = if server.settings.test_commands && incoming.name() != "configureFailPoint" {
+        server.fail_points.meet(incoming.name(), session.client.application.as_deref())
+    } else {
+        None
+    };
+    let Some(failure) = failure else {
+        return Outcome::Reply(completed(server, run_command(server, session, incoming)));
+    };
+    if let Some(time) = failure.block {
+        server.ending.wait(time);
+    }
+    if failure.close {
+        return Outcome::Close;
+    }
+    let reply = match failure.code {
+        Some(code) => {
+            let in_transaction = incoming.body.element("autocommit").is_some();
+            let retryable = incoming.body.element("txnNumber").is_some();
+            failure.reply(code, in_transaction, retryable)
+        }
+        None => run_command(server, session, incoming),
+    };
+    let reply = match &failure.write_concern_error {
+        Some(error) => with_write_concern_error(&reply, error, failure.labels.as_deref()),
+        None => reply,
     };
     Outcome::Reply(completed(server, reply))
 }
 
+fn run_command(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> DocumentBuf {
+    try_run(server, session, incoming).unwrap_or_else(|error| failed(&error))
+}
+
 fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> Result<DocumentBuf> {
     let name = incoming.name();
-    let Some(command) = table::find(name).filter(|command| !command.test_only || server.settings.test_commands) else {
-        let request = Request {
-            database: incoming.database,
-            body: incoming.body,
-            sequences: incoming.sequences,
-            client: &session.client,
-        };
+    let request = Request {
+        database: incoming.database,
+        body: incoming.body,
+        sequences: incoming.sequences,
+        client: &session.client,
+    };
+    let Some(command) = table::find(name, server.settings.test_commands) else {
         return Ok(server.service.run(&request));
     };
-    if command.admin_only && incoming.database != "admin" {
+    if !command.declaration.everywhere && incoming.database != "admin" {
         let what = format!("{name} may only be run against the admin database.");
         return Err(Error::new(ErrorCode::UNAUTHORIZED, what));
     }
-    if let Some((sequence, _)) = incoming.sequences.first() {
-        let what = format!("BSON field '{name}.{sequence}' is an unknown field.");
-        return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));
+    if !command.lenient {
+        parse::check(&command.declaration, generic::FIELDS, &request)?;
     }
     let mut call = Call { server, session, database: incoming.database, name, body: incoming.body };
     let mut reply = (command.run)(&mut call)?;
@@ -73,13 +99,18 @@ fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> R
     Ok(reply.finish())
 }
 
-/// The reply to a command that failed.
-#[must_use]
-pub fn failed(error: &Error) -> DocumentBuf {
-    let mut reply = DocumentBuilder::new();
-    reply.append("ok", 0.0).append("errmsg", error.message()).append("code", error.code().number());
-    reply.append("codeName", error.code_name().as_str());
-    reply.finish()
+/// The reply with a `writeConcernError`.
+fn with_write_concern_error(reply: &DocumentBuf, error: &DocumentBuf, labels: Option<&[String]>) -> DocumentBuf {
+    let mut builder = DocumentBuilder::new();
+    builder.append_all(reply.view()).append("writeConcernError", error);
+    if let Some(labels) = labels.filter(|labels| !labels.is_empty()) {
+        builder.open_array("errorLabels");
+        for label in labels {
+            builder.push(label);
+        }
+        builder.close();
+    }
+    builder.finish()
 }
 
 /// The bytes of the reply with the time that each reply of a replica set carries.

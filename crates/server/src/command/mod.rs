@@ -2,8 +2,10 @@
 
 pub mod diagnostics;
 pub mod dispatch;
+pub mod fail_point;
 pub mod handshake;
 pub mod legacy;
+pub mod parameters;
 pub mod replica_set;
 pub mod session;
 pub mod spec;

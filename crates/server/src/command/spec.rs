@@ -1,42 +1,27 @@
 //! How a command of the server is declared, and what it is called with.
 
 use spinney_document::Result;
-use spinney_document::bson::{Document, DocumentBuilder};
+use spinney_document::bson::{Document, DocumentBuilder, Kind};
+use spinney_document::command::Privilege;
+use spinney_document::command::spec::{Access, Declaration, Field, Target};
 
 use super::session::Session;
 use crate::base::fields::Fields;
 use crate::state::Server;
 
-/// A command of the server.
+/// A command of the server: declared as those of the library are, and what only a server knows of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// The name.
-    pub name: &'static str,
-    /// Other names.
-    pub aliases: &'static [&'static str],
-    /// Who may run it.
-    pub needs: Needs,
-    /// Whether only the database `admin` has it.
-    pub admin_only: bool,
+    /// What is known of it before it runs.
+    pub declaration: Declaration,
+    /// Whether a client may run it before it has logged in.
+    pub before_login: bool,
+    /// Whether unknown fields are taken: those of a handshake that clients of the future send.
+    pub lenient: bool,
     /// Whether only a server with test commands has it.
     pub test_only: bool,
-    /// What it does, a sentence.
-    pub help: &'static str,
     /// What it does.
     pub run: Run,
-}
-
-/// Who may run a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
-    /// Anyone, also before authentication.
-    Nothing,
-    /// Any user.
-    User,
-    /// A user with an action on the cluster.
-    Cluster(&'static str),
-    /// A user with an action on the database of the command.
-    Database(&'static str),
 }
 
 /// Runs a command: the fields of its reply, to which `ok` is added.
@@ -66,28 +51,64 @@ impl<'c> Call<'c> {
 }
 
 impl Command {
-    /// A command that any user may run on any database.
+    /// A command without fields, of any user on any database, whose first field may be anything.
     #[must_use]
     pub const fn new(name: &'static str, help: &'static str, run: Run) -> Self {
-        Self { name, aliases: &[], needs: Needs::User, admin_only: false, test_only: false, help, run }
+        let declaration = Declaration {
+            name,
+            aliases: &[],
+            target: Target::Value(&[]),
+            fields: &[],
+            help,
+            privileges: &[],
+            access: Access::Neither,
+            in_transaction: false,
+            stable: false,
+            everywhere: true,
+        };
+        Self { declaration, before_login: false, lenient: false, test_only: false, run }
     }
 
     /// The same command with other names that it has.
     #[must_use]
     pub const fn aliases(self, aliases: &'static [&'static str]) -> Self {
-        Self { aliases, ..self }
+        Self { declaration: Declaration { aliases, ..self.declaration }, ..self }
     }
 
-    /// The same command for others.
+    /// The same command, whose first field is of one of these types.
     #[must_use]
-    pub const fn needs(self, needs: Needs) -> Self {
-        Self { needs, ..self }
+    pub const fn of(self, kinds: &'static [Kind]) -> Self {
+        Self { declaration: Declaration { target: Target::Value(kinds), ..self.declaration }, ..self }
+    }
+
+    /// The same command with fields.
+    #[must_use]
+    pub const fn fields(self, fields: &'static [Field]) -> Self {
+        Self { declaration: Declaration { fields, ..self.declaration }, ..self }
+    }
+
+    /// The same command with the privileges that it needs.
+    #[must_use]
+    pub const fn needs(self, privileges: &'static [Privilege]) -> Self {
+        Self { declaration: Declaration { privileges, ..self.declaration }, ..self }
+    }
+
+    /// The same command, which a client may run before it has logged in.
+    #[must_use]
+    pub const fn before_login(self) -> Self {
+        Self { before_login: true, ..self }
+    }
+
+    /// The same command, which takes unknown fields.
+    #[must_use]
+    pub const fn lenient(self) -> Self {
+        Self { lenient: true, ..self }
     }
 
     /// The same command, which only the database `admin` has.
     #[must_use]
     pub const fn admin_only(self) -> Self {
-        Self { admin_only: true, ..self }
+        Self { declaration: Declaration { everywhere: false, ..self.declaration }, ..self }
     }
 
     /// The same command, which only a server with test commands has.
@@ -99,6 +120,6 @@ impl Command {
     /// Whether the command has a name.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
-        self.name == name || self.aliases.contains(&name)
+        self.declaration.name == name || self.declaration.aliases.contains(&name)
     }
 }

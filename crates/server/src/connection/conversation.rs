@@ -1,16 +1,18 @@
 //! The life of a connection, from its first request to its end.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use spinney_document::base::num::u64_of;
 use spinney_document::bson::{Document, DocumentBuf};
+use spinney_document::command::service::failed;
 use spinney_document::{Error, ErrorCode, Result};
 
 use super::channel::Channel;
 use super::frames::{Broken, Frames};
 use super::outgoing::{Form, Outgoing};
 use super::{queries, writes};
-use crate::command::dispatch::{Incoming, Outcome, failed, run};
+use crate::command::dispatch::{Incoming, Outcome, run};
 use crate::command::{Session, handshake};
 use crate::state::Server;
 use crate::wire::compress::decompress;
@@ -55,8 +57,9 @@ pub fn serve(server: &Server, session: &mut Session, channel: Channel) -> End {
             Err(Broken::Io(error)) => return End::Failed(error),
             Err(Broken::Protocol(error)) => return End::Protocol(error),
         };
-        server.counters.requests.add(1);
-        server.counters.bytes_in.add(u64_of(header.len));
+        let network = &server.service.state().network;
+        network.requests.fetch_add(1, Ordering::Relaxed);
+        network.bytes_in.fetch_add(u64_of(header.len), Ordering::Relaxed);
         if let Err(end) = conversation.answer(header, body, None) {
             return end;
         }
@@ -156,12 +159,7 @@ impl Conversation<'_> {
     /// Writes an `OP_MSG`; the number that it got.
     fn reply(&mut self, response_to: i32, document: &[u8], form: Form) -> io::Result<i32> {
         let id = self.take_id();
-        Outgoing { channel: &mut self.channel, counters: &self.server.counters }.message(
-            id,
-            response_to,
-            document,
-            form,
-        )?;
+        self.outgoing().message(id, response_to, document, form)?;
         Ok(id)
     }
 
@@ -169,8 +167,12 @@ impl Conversation<'_> {
     fn old_reply(&mut self, header: Header, reply: &Reply<'_>, compressor: Option<Compressor>) -> Result<(), End> {
         debug_assert!(reply.flags & CURSOR_NOT_FOUND == 0 || reply.documents.is_empty());
         let bytes = reply.to_bytes(self.take_id(), header.request_id);
-        let mut outgoing = Outgoing { channel: &mut self.channel, counters: &self.server.counters };
-        Ok(outgoing.whole(bytes, compressor)?)
+        Ok(self.outgoing().whole(bytes, compressor)?)
+    }
+
+    fn outgoing(&mut self) -> Outgoing<'_> {
+        let (counters, network) = (&self.server.counters, &self.server.service.state().network);
+        Outgoing { channel: &mut self.channel, counters, network }
     }
 
     fn take_id(&mut self) -> i32 {

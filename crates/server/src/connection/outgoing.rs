@@ -1,9 +1,11 @@
 //! Replies written to a connection: each in one call, without a copy of its document.
 
 use std::io::{self, ErrorKind, IoSlice, Write};
+use std::sync::atomic::Ordering;
 
 use spinney_document::base::num::u64_of;
 use spinney_document::bson::Document;
+use spinney_document::command::state::Network;
 
 use super::channel::Channel;
 use crate::state::counters::Counters;
@@ -30,8 +32,10 @@ pub struct Form {
 pub struct Outgoing<'c> {
     /// The bytes go there.
     pub channel: &'c mut Channel,
-    /// They are counted there.
+    /// Messages that are compressed are counted there.
     pub counters: &'c Counters,
+    /// Bytes are counted there.
+    pub network: &'c Network,
 }
 
 impl Outgoing<'_> {
@@ -89,7 +93,7 @@ impl Outgoing<'_> {
                 Err(error) => return Err(error),
             }
         }
-        self.counters.bytes_out.add(u64_of(total));
+        self.network.bytes_out.fetch_add(u64_of(total), Ordering::Relaxed);
         self.channel.flush()
     }
 }

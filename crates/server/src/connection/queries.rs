@@ -1,11 +1,12 @@
 //! `OP_QUERY` and `OP_GET_MORE` as the commands that they are today, and the replies as `OP_REPLY`.
 
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use spinney_document::command::service::failed;
 use spinney_document::{Error, ErrorCode};
 
 use crate::base::fields::whole;
 use crate::command::Session;
-use crate::command::dispatch::{Incoming, Outcome, failed, run as dispatch};
+use crate::command::dispatch::{Incoming, Outcome, run as dispatch};
 use crate::state::Server;
 use crate::wire::Query;
 use crate::wire::query::{AWAIT_CAPABLE, CURSOR_NOT_FOUND, QUERY_FAILURE, Reply};

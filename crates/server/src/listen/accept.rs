@@ -1,6 +1,7 @@
 //! Taking connections in, each to a thread of its own.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -59,7 +60,12 @@ fn run(server: &Server, transport: Arc<Transport>, seat: &Seat, address: String,
         return;
     }
     let mut session = Session::new(seat.number, address, local);
-    match serve(server, &mut session, Channel::Plain(transport)) {
+    let network = &server.service.state().network;
+    network.connections.fetch_add(1, Ordering::Relaxed);
+    network.connections_created.fetch_add(1, Ordering::Relaxed);
+    let end = serve(server, &mut session, Channel::Plain(transport));
+    network.connections.fetch_sub(1, Ordering::Relaxed);
+    match end {
         End::Closed => server.log.info("connection ended", &[("connection", &number)]),
         End::Failed(error) => {
             server.log.info("connection ended", &[("connection", &number), ("error", &error.to_string())]);

@@ -15,8 +15,11 @@ use crate::state::{Server, Settings};
 /// How long the end of a server waits for commands that run.
 const ENDING: Duration = Duration::from_secs(60);
 
-/// How often expired documents are removed.
-const EXPIRY: Duration = Duration::from_secs(60);
+/// How often cursors that are not used are closed.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// Expired documents are removed every minute, which is every this many sweeps.
+const SWEEPS_OF_EXPIRY: u32 = 12;
 
 /// A server that runs. It ends when it is dropped.
 #[derive(Debug)]
@@ -42,14 +45,19 @@ pub fn start(service: Service, settings: Settings, log: Log, sockets: Vec<Listen
         let thread = Builder::new().name("accept".to_owned()).spawn(move || accept_all(&server, &socket))?;
         running.threads.push(thread);
     }
-    running.threads.push(Builder::new().name("expiry".to_owned()).spawn(move || expire(&server))?);
+    running.threads.push(Builder::new().name("housekeeping".to_owned()).spawn(move || keep_house(&server))?);
     Ok(running)
 }
 
-/// Removes expired documents every minute until the server ends.
-fn expire(server: &Server) {
-    while !server.ending.wait(EXPIRY) {
-        if let Err(error) = server.service.database().expire() {
+/// Closes cursors that are not used and removes expired documents until the server ends.
+fn keep_house(server: &Server) {
+    let mut sweeps = 0;
+    while !server.ending.wait(SWEEP) {
+        server.service.sweep();
+        sweeps += 1;
+        if sweeps % SWEEPS_OF_EXPIRY == 0
+            && let Err(error) = server.service.database().expire()
+        {
             server.log.warning("expired documents cannot be removed", &[("error", error.message())]);
         }
     }

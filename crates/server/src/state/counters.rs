@@ -19,17 +19,9 @@ impl Counter {
     }
 }
 
-/// The counters of a server.
+/// The counters of a server; those of bytes and requests are the library's, which shows them.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Bytes of requests.
-    pub bytes_in: Counter,
-    /// Bytes of replies.
-    pub bytes_out: Counter,
-    /// Requests.
-    pub requests: Counter,
-    /// Replies that say that a command failed.
-    pub failures: Counter,
     /// Connections that were closed because they broke the protocol.
     pub protocol_errors: Counter,
     /// Messages that came compressed.

@@ -3,6 +3,7 @@
 pub mod connections;
 pub mod counters;
 pub mod ending;
+pub mod fail_points;
 pub mod server;
 pub mod settings;
 pub mod time;

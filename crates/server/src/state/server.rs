@@ -1,6 +1,7 @@
 //! A server's parts, wired and without logic.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use spinney_document::command::Service;
@@ -8,6 +9,7 @@ use spinney_document::command::Service;
 use super::connections::Connections;
 use super::counters::Counters;
 use super::ending::Ending;
+use super::fail_points::FailPoints;
 use super::settings::Settings;
 use super::time::ClusterTime;
 use super::topology::Topology;
@@ -31,6 +33,8 @@ pub struct Server {
     pub counters: Counters,
     /// Whether the server is to end.
     pub ending: Ending,
+    /// Commands that fail on purpose.
+    pub fail_points: FailPoints,
     /// The log.
     pub log: Log,
     /// When the server was started.
@@ -41,12 +45,15 @@ impl Server {
     /// The parts of a server that does not listen yet.
     #[must_use]
     pub fn new(service: Service, settings: Settings, log: Log) -> Self {
+        let connections_max = i64::try_from(settings.connections_max).unwrap_or(i64::MAX);
+        service.state().network.connections_max.store(connections_max, Ordering::Relaxed);
         Self {
             topology: Topology::new(settings.replica_set.clone()),
             cluster_time: ClusterTime::default(),
             connections: Connections::new(settings.connections_max),
             counters: Counters::default(),
             ending: Ending::default(),
+            fail_points: FailPoints::default(),
             started: monotonic(),
             service,
             settings,

@@ -1,0 +1,240 @@
+//! Commands that fail on purpose, for tests of drivers: `configureFailPoint` with `failCommand`.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use spinney_document::{Error, ErrorCode, Result};
+
+use crate::base::fields::Fields;
+
+/// The fail points of a server.
+#[derive(Debug, Default)]
+pub struct FailPoints {
+    fail_command: Mutex<FailCommand>,
+}
+
+/// The fail point `failCommand`.
+#[derive(Debug, Default)]
+struct FailCommand {
+    mode: Mode,
+    data: Option<FailData>,
+    /// How often it was met.
+    entered: i64,
+}
+
+/// How often a fail point acts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Off,
+    Always,
+    Times(i64),
+    Skip(i64),
+}
+
+/// What happens to which commands.
+#[derive(Clone, Debug, Default)]
+struct FailData {
+    commands: Vec<String>,
+    application: Option<String>,
+    failure: Failure,
+}
+
+/// What happens to a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failure {
+    /// It waits before anything else.
+    pub block: Option<Duration>,
+    /// The connection is closed.
+    pub close: bool,
+    /// It fails with this code instead of running.
+    pub code: Option<i32>,
+    /// The labels of the error; none for those that the server would give, an empty list for no labels.
+    pub labels: Option<Vec<String>>,
+    /// Its reply carries this `writeConcernError`.
+    pub write_concern_error: Option<DocumentBuf>,
+    /// Documents that go into the reply's `errInfo`.
+    pub extra: Option<DocumentBuf>,
+}
+
+/// Commands of handshakes, which fail only when they are named.
+const HANDSHAKE: [&str; 4] = ["hello", "isMaster", "ismaster", "ping"];
+
+impl FailPoints {
+    /// Sets a fail point; how often it was met before.
+    ///
+    /// # Errors
+    /// `FailPointSetFailed` (77) for one that is not known, `BadValue` (2) for a mode that is none, `TypeMismatch` (14).
+    pub fn configure(&self, name: &str, mode: Value<'_>, data: Document<'_>) -> Result<i64> {
+        if name != "failCommand" {
+            return Err(Error::new(ErrorCode::new(77), format!("the fail point {name} is not there")));
+        }
+        let mode = Mode::parse(mode)?;
+        let data = if mode == Mode::Off { None } else { Some(FailData::parse(data)?) };
+        let mut point = self.fail_command.lock();
+        let entered = point.entered;
+        *point = FailCommand { mode, data, entered };
+        Ok(entered)
+    }
+
+    /// What is to happen to a command of an application, if anything is.
+    pub fn meet(&self, command: &str, application: Option<&str>) -> Option<Failure> {
+        let mut point = self.fail_command.lock();
+        let data = point.data.as_ref().filter(|data| data.is_about(command, application))?;
+        let failure = data.failure.clone();
+        point.mode = match point.mode {
+            Mode::Off | Mode::Times(0) => return None,
+            Mode::Always => Mode::Always,
+            Mode::Times(left) => Mode::Times(left - 1),
+            Mode::Skip(0) => Mode::Skip(0),
+            Mode::Skip(left) => {
+                point.mode = Mode::Skip(left - 1);
+                return None;
+            }
+        };
+        point.entered += 1;
+        Some(failure)
+    }
+}
+
+impl Mode {
+    fn parse(value: Value<'_>) -> Result<Self> {
+        let wrong = || Error::bad_value("the mode of a fail point is 'off', 'alwaysOn', {times: n} or {skip: n}");
+        match (value.as_str(), value.as_document()) {
+            (Some("off"), _) => Ok(Self::Off),
+            (Some("alwaysOn"), _) => Ok(Self::Always),
+            (None, Some(document)) => {
+                let fields = Fields::new("mode", document);
+                match (fields.number("times")?, fields.number("skip")?) {
+                    (Some(times), None) if times >= 0 => Ok(Self::Times(times)),
+                    (None, Some(skip)) if skip >= 0 => Ok(Self::Skip(skip)),
+                    _ => Err(wrong()),
+                }
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl FailData {
+    fn parse(data: Document<'_>) -> Result<Self> {
+        let fields = Fields::new("data", data);
+        let strings = |name: &str| -> Result<Option<Vec<String>>> {
+            let array = fields.array(name)?;
+            Ok(array.map(|array| array.values().filter_map(|value| value.as_str().map(str::to_owned)).collect()))
+        };
+        let known = [
+            "failCommands",
+            "errorCode",
+            "errorLabels",
+            "closeConnection",
+            "blockConnection",
+            "blockTimeMS",
+            "appName",
+            "writeConcernError",
+            "errorExtraInfo",
+        ];
+        if let Some(other) = data.elements().find(|element| !known.iter().any(|name| element.name == *name)) {
+            return Err(Error::bad_value(format!("failCommand does not know '{}'", other.name)));
+        }
+        let time = fields.number("blockTimeMS")?.and_then(|time| u64::try_from(time).ok());
+        let block = fields.bool("blockConnection")?.unwrap_or(false);
+        let failure = Failure {
+            block: if block { Some(Duration::from_millis(time.unwrap_or_default())) } else { None },
+            close: fields.bool("closeConnection")?.unwrap_or(false),
+            code: fields.number("errorCode")?.and_then(|code| i32::try_from(code).ok()),
+            labels: strings("errorLabels")?,
+            write_concern_error: fields.nested("writeConcernError")?.map(DocumentBuf::from),
+            extra: fields.nested("errorExtraInfo")?.map(DocumentBuf::from),
+        };
+        let commands = strings("failCommands")?.unwrap_or_default();
+        Ok(Self { commands, application: fields.text("appName")?.map(str::to_owned), failure })
+    }
+
+    fn is_about(&self, command: &str, application: Option<&str>) -> bool {
+        let application = self.application.as_deref().is_none_or(|wanted| application == Some(wanted));
+        let named = self.commands.iter().any(|name| name == command);
+        application && (named || self.commands.is_empty() && !HANDSHAKE.contains(&command))
+    }
+}
+
+/// Labels that a failure of a write gets by itself.
+const RETRYABLE: [i32; 12] = [6, 7, 89, 91, 189, 262, 9001, 10_107, 11_600, 11_602, 13_435, 13_436];
+
+impl Failure {
+    /// The reply of a command that fails with the code.
+    #[must_use]
+    pub fn reply(&self, code: i32, in_transaction: bool, retryable_write: bool) -> DocumentBuf {
+        let mut reply = DocumentBuilder::new();
+        reply.append("ok", 0.0).append("errmsg", "Failing command via 'failCommand' failpoint");
+        reply.append("code", code).append("codeName", ErrorCode::new(code).name().as_str());
+        if let Some(extra) = &self.extra {
+            reply.append("errInfo", extra);
+        }
+        let own = || {
+            let transient = in_transaction && (RETRYABLE.contains(&code) || [112, 251, 246, 24].contains(&code));
+            let retryable = retryable_write && RETRYABLE.contains(&code);
+            [(transient, "TransientTransactionError"), (retryable, "RetryableWriteError")]
+                .into_iter()
+                .filter(|(is, _)| *is)
+                .map(|(_, label)| label.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let labels = self.labels.clone().unwrap_or_else(own);
+        if !labels.is_empty() {
+            reply.open_array("errorLabels");
+            for label in &labels {
+                reply.push(label);
+            }
+            reply.close();
+        }
+        reply.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(points: &FailPoints, mode: &str, data: &str) {
+        let mode = DocumentBuf::from_json(mode).unwrap();
+        let data = DocumentBuf::from_json(data).unwrap();
+        points.configure("failCommand", mode.view().get("m").unwrap(), data.view()).unwrap();
+    }
+
+    #[test]
+    fn a_fail_point_acts_as_often_as_its_mode_says() {
+        let points = FailPoints::default();
+        let acts = |count: usize| (0..count).map(|_| points.meet("insert", None).is_some()).collect::<Vec<_>>();
+        assert_eq!(acts(1), [false]);
+        set(&points, r#"{"m": {"times": 2}}"#, r#"{"failCommands": ["insert"], "errorCode": 11600}"#);
+        assert!(points.meet("find", None).is_none());
+        assert_eq!(acts(3), [true, true, false]);
+        set(&points, r#"{"m": {"skip": 1}}"#, r#"{"failCommands": ["insert"], "errorCode": 11600}"#);
+        assert_eq!(acts(3), [false, true, true]);
+        set(&points, r#"{"m": "alwaysOn"}"#, r#"{"failCommands": ["insert"], "appName": "a", "errorCode": 1}"#);
+        assert_eq!(acts(1), [false]);
+        assert!(points.meet("insert", Some("a")).is_some());
+        set(&points, r#"{"m": "off"}"#, "{}");
+        assert!(points.meet("insert", Some("a")).is_none());
+    }
+
+    #[test]
+    fn a_failure_has_the_labels_that_drivers_act_on() {
+        let failure = Failure::default();
+        let labels = |reply: DocumentBuf| reply.view().get("errorLabels").map(|labels| labels.to_string());
+        assert_eq!(labels(failure.reply(11_600, false, false)), None);
+        assert!(labels(failure.reply(11_600, false, true)).is_some());
+        assert!(labels(failure.reply(112, true, true)).unwrap().contains("TransientTransactionError"));
+        let none = Failure { labels: Some(vec![]), ..Failure::default() };
+        assert_eq!(labels(none.reply(11_600, true, true)), None);
+    }
+
+    #[test]
+    fn a_fail_point_that_is_not_known_is_refused() {
+        let points = FailPoints::default();
+        let error = points.configure("other", Value::from("off"), Document::empty()).unwrap_err();
+        assert_eq!(error.code().number(), 77);
+    }
+}
