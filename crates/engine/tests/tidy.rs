@@ -36,7 +36,7 @@ const DOCUMENT_LAYERS: [&str; 17] = [
 ];
 
 /// The layers of the server, bottom first.
-const SERVER_LAYERS: [&str; 6] = ["base", "wire", "state", "command", "connection", "listen"];
+const SERVER_LAYERS: [&str; 7] = ["base", "wire", "auth", "state", "command", "connection", "listen"];
 
 /// Where `unsafe` may be written, as prefixes of paths from the root of the repository.
 const UNSAFE: [&str; 8] = [

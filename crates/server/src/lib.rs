@@ -6,11 +6,13 @@
 //! |---|---|
 //! | [`base`] | time, the log, reading the fields of commands |
 //! | [`wire`] | messages read from bytes and written to bytes |
+//! | [`auth`] | SCRAM, credentials, users, roles |
 //! | [`state`] | what connections share: settings, topology, counters |
 //! | [`command`] | the commands about the server and its clients; the way of every command |
 //! | [`connection`] | one connection: requests read, replies written, older opcodes translated |
 //! | [`listen`] | sockets, threads, the beginning and the end of a server |
 
+pub mod auth;
 pub mod base;
 pub mod command;
 pub mod connection;

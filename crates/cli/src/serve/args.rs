@@ -27,6 +27,9 @@ pub(crate) struct ServeArgs {
     /// Name of the replica set to appear as
     #[arg(long = "replSet", alias = "repl-set", value_name = "NAME")]
     pub(super) replica_set: Option<String>,
+    /// Clients must log in. While there are no users, a client of this machine may create the first one in `admin`
+    #[arg(long)]
+    pub(super) auth: bool,
     /// What a write waits for whose write concern does not say
     #[arg(long, value_enum, value_name = "DURABILITY", default_value_t = DurabilityArg::Sync)]
     pub(super) journal: DurabilityArg,

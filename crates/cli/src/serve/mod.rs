@@ -52,6 +52,7 @@ fn serve(args: &ServeArgs, db: &Database, out: &mut Output) -> Result<()> {
 fn settings(args: &ServeArgs) -> Settings {
     let mut settings = Settings::default();
     settings.replica_set.clone_from(&args.replica_set);
+    settings.auth = args.auth;
     settings.test_commands = args.test_commands;
     settings.connections_max = usize::try_from(args.connections).unwrap_or(usize::MAX);
     settings.arguments = std::env::args().collect();

@@ -8,7 +8,7 @@ use spinney_document::{Error, ErrorCode, Result};
 
 use super::session::Session;
 use super::spec::Call;
-use super::table;
+use super::{authorize, table};
 use crate::state::Server;
 use crate::wire::message::Sequence;
 
@@ -77,26 +77,28 @@ fn run_command(server: &Server, session: &mut Session, incoming: &Incoming<'_>) 
 
 fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> Result<DocumentBuf> {
     let name = incoming.name();
-    let request = Request {
-        database: incoming.database,
-        body: incoming.body,
-        sequences: incoming.sequences,
-        client: &session.client,
-    };
     let Some(command) = table::find(name, server.settings.test_commands) else {
-        return Ok(server.service.run(&request));
+        if let Some(declared) = server.service.command(name) {
+            authorize::check(server, session, incoming, declared, false)?;
+        }
+        return Ok(server.service.run(&request(session, incoming)));
     };
     if !command.declaration.everywhere && incoming.database != "admin" {
         let what = format!("{name} may only be run against the admin database.");
         return Err(Error::new(ErrorCode::UNAUTHORIZED, what));
     }
+    authorize::check(server, session, incoming, &command.declaration, command.before_login)?;
     if !command.lenient {
-        parse::check(&command.declaration, generic::FIELDS, &request)?;
+        parse::check(&command.declaration, generic::FIELDS, &request(session, incoming))?;
     }
     let mut call = Call { server, session, database: incoming.database, name, body: incoming.body };
     let mut reply = (command.run)(&mut call)?;
     reply.append("ok", 1.0);
     Ok(reply.finish())
+}
+
+fn request<'a>(session: &'a Session, incoming: &Incoming<'a>) -> Request<'a> {
+    Request { database: incoming.database, body: incoming.body, sequences: incoming.sequences, client: &session.client }
 }
 
 /// The reply with a `writeConcernError`.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use spinney_document::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuilder, Value};
 use spinney_document::{Error, ErrorCode, Result};
 
+use super::sasl;
 use super::spec::Call;
 use crate::base::clock::now_ms;
 use crate::base::fields::whole;
@@ -48,6 +49,7 @@ pub fn hello(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     reply.append("connectionId", i32::try_from(call.session.client.connection).unwrap_or(i32::MAX));
     reply.append("minWireVersion", 0).append("maxWireVersion", WIRE_VERSION_MAX).append("readOnly", false);
     agree_on_compression(&mut reply, call)?;
+    sasl::in_handshake(&mut reply, call)?;
     Ok(reply)
 }
 

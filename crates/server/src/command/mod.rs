@@ -1,5 +1,6 @@
 //! The commands that are about the server and its clients, in a table, and the way of a command through the server.
 
+pub mod authorize;
 pub mod diagnostics;
 pub mod dispatch;
 pub mod fail_point;
@@ -7,9 +8,11 @@ pub mod handshake;
 pub mod legacy;
 pub mod parameters;
 pub mod replica_set;
+pub mod sasl;
 pub mod session;
 pub mod spec;
 pub mod table;
+pub mod users;
 
 pub use dispatch::{Outcome, run};
 pub use session::Session;

@@ -5,12 +5,12 @@ use spinney_document::command::Privilege;
 use spinney_document::command::spec::{Field, FieldType};
 
 use super::spec::Command;
-use super::{diagnostics, fail_point, handshake, legacy, parameters, replica_set};
+use super::{diagnostics, fail_point, handshake, legacy, parameters, replica_set, sasl, users};
 
 const ANY: FieldType = FieldType::Any;
 
 /// All commands of the server. Those about data are the library's.
-static COMMANDS: [Command; 13] = [
+static COMMANDS: [Command; 34] = [
     Command::new("hello", "Tells what the server is and can.", handshake::hello).before_login().lenient(),
     Command::new("isMaster", "Tells what the server is and can, as older drivers ask.", handshake::hello)
         .aliases(&["ismaster"])
@@ -60,7 +60,89 @@ static COMMANDS: [Command; 13] = [
         .fields(&[Field::required("mode", ANY), Field::optional("data", FieldType::Object)])
         .admin_only()
         .test_only(),
+    Command::new("saslStart", "Begins to log in.", sasl::start)
+        .fields(&[
+            Field::required("mechanism", FieldType::String),
+            Field::required("payload", ANY),
+            Field::optional("options", FieldType::Object),
+            Field::optional("autoAuthorize", ANY),
+            Field::optional("db", FieldType::String),
+        ])
+        .before_login(),
+    Command::new("saslContinue", "Goes on to log in.", sasl::continue_conversation)
+        .fields(&[Field::required("conversationId", FieldType::Int), Field::required("payload", ANY)])
+        .before_login(),
+    Command::new("authenticate", "Logs in by a mechanism of one step, of which there is none.", sasl::authenticate)
+        .lenient()
+        .before_login(),
+    Command::new("logout", "Logs the users of the database out.", sasl::logout).before_login(),
+    Command::new("connectionStatus", "Tells who has logged in by the connection.", sasl::connection_status)
+        .fields(&[Field::optional("showPrivileges", FieldType::Bool)])
+        .before_login(),
+    Command::new("createUser", "Creates a user.", users::create)
+        .of(&[Kind::String])
+        .fields(&USER_FIELDS)
+        .needs(&[Privilege::on_database("createUser")]),
+    Command::new("updateUser", "Changes a user.", users::update)
+        .of(&[Kind::String])
+        .fields(&USER_FIELDS)
+        .needs(&[Privilege::on_database("changePassword"), Privilege::on_database("changeCustomData")]),
+    Command::new("dropUser", "Drops a user.", users::remove)
+        .of(&[Kind::String])
+        .needs(&[Privilege::on_database("dropUser")]),
+    Command::new("dropAllUsersFromDatabase", "Drops all users of the database.", users::remove_all)
+        .needs(&[Privilege::on_database("dropUser")]),
+    Command::new("usersInfo", "Tells about users.", users::info)
+        .fields(&[
+            Field::optional("showCredentials", FieldType::Bool),
+            Field::optional("showPrivileges", FieldType::Bool),
+            Field::optional("showCustomData", FieldType::Bool),
+            Field::optional("showAuthenticationRestrictions", FieldType::Bool),
+            Field::optional("filter", FieldType::Object),
+        ])
+        .needs(&[Privilege::on_database("viewUser")]),
+    Command::new("grantRolesToUser", "Gives a user more roles.", users::grant)
+        .of(&[Kind::String])
+        .fields(&[Field::required("roles", FieldType::Array)])
+        .needs(&[Privilege::on_database("grantRole")]),
+    Command::new("revokeRolesFromUser", "Takes roles from a user.", users::revoke)
+        .of(&[Kind::String])
+        .fields(&[Field::required("roles", FieldType::Array)])
+        .needs(&[Privilege::on_database("revokeRole")]),
+    Command::new("rolesInfo", "Tells about roles.", users::roles_info)
+        .fields(&[
+            Field::optional("showPrivileges", FieldType::Bool),
+            Field::optional("showBuiltinRoles", FieldType::Bool),
+            Field::optional("showAuthenticationRestrictions", FieldType::Bool),
+        ])
+        .needs(&[Privilege::on_database("viewRole")]),
+    no_own_roles("createRole"),
+    no_own_roles("updateRole"),
+    no_own_roles("dropRole"),
+    no_own_roles("dropAllRolesFromDatabase"),
+    no_own_roles("grantPrivilegesToRole"),
+    no_own_roles("revokePrivilegesFromRole"),
+    no_own_roles("grantRolesToRole"),
+    no_own_roles("revokeRolesFromRole"),
 ];
+
+/// The fields of commands that make or change a user.
+const USER_FIELDS: [Field; 6] = [
+    Field::optional("pwd", FieldType::String),
+    Field::optional("roles", FieldType::Array),
+    Field::optional("customData", FieldType::Object),
+    Field::optional("mechanisms", FieldType::Array),
+    Field::optional("digestPassword", FieldType::Bool),
+    Field::optional("authenticationRestrictions", FieldType::Array),
+];
+
+/// A command about roles that clients define.
+const fn no_own_roles(name: &'static str) -> Command {
+    Command::new(name, "Refused: roles are the built-in ones.", users::no_own_roles).lenient().needs(OWN_ROLES)
+}
+
+/// What such a command would need.
+const OWN_ROLES: &[Privilege] = &[Privilege::on_database("createRole")];
 
 /// The command with a name, if the server has it.
 #[must_use]

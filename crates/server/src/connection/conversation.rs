@@ -20,6 +20,9 @@ use crate::wire::legacy::Legacy;
 use crate::wire::query::{CURSOR_NOT_FOUND, Reply};
 use crate::wire::{Compressor, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, Message, OpCode, Query};
 
+/// The longest message of a client that has yet to log in.
+const STRANGER_BYTES_MAX: usize = 64 << 10;
+
 /// Why a connection ends.
 #[derive(Debug)]
 pub enum End {
@@ -51,7 +54,9 @@ pub fn serve(server: &Server, session: &mut Session, channel: Channel) -> End {
     let mut conversation = Conversation { server, session, channel, next_id: 1 };
     let mut frames = Frames::default();
     loop {
-        let (header, body) = match frames.next(&mut conversation.channel, MESSAGE_BYTES_MAX) {
+        let stranger = server.settings.auth && conversation.session.logins.is_empty();
+        let bytes_max = if stranger { STRANGER_BYTES_MAX } else { MESSAGE_BYTES_MAX };
+        let (header, body) = match frames.next(&mut conversation.channel, bytes_max) {
             Ok(Some(frame)) => frame,
             Ok(None) => return End::Closed,
             Err(Broken::Io(error)) => return End::Failed(error),

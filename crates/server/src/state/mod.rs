@@ -9,6 +9,7 @@ pub mod settings;
 pub mod time;
 pub mod topology;
 pub mod transport;
+pub mod users;
 
 pub use server::Server;
 pub use settings::Settings;

@@ -13,6 +13,7 @@ use super::fail_points::FailPoints;
 use super::settings::Settings;
 use super::time::ClusterTime;
 use super::topology::Topology;
+use super::users::Users;
 use crate::base::clock::monotonic;
 use crate::base::log::Log;
 
@@ -35,6 +36,8 @@ pub struct Server {
     pub ending: Ending,
     /// Commands that fail on purpose.
     pub fail_points: FailPoints,
+    /// The users.
+    pub users: Users,
     /// The log.
     pub log: Log,
     /// When the server was started.
@@ -53,6 +56,7 @@ impl Server {
             connections: Connections::new(settings.connections_max),
             counters: Counters::default(),
             ending: Ending::default(),
+            users: Users::new(service.database().clone()),
             fail_points: FailPoints::default(),
             started: monotonic(),
             service,
