@@ -31,15 +31,13 @@ pub fn run(server: &Server, session: &mut Session, request: &Legacy<'_>) {
             write(server, session, "delete", namespace, true, &[("deletes", vec![statement.view()])]);
         }
         Legacy::KillCursors { cursors } => {
-            let mut command = DocumentBuilder::new();
             // The opcode names no collection, and cursors are found by their number.
-            command.append("killCursors", "$cmd").open_array("cursors");
-            for cursor in cursors {
-                command.push(*cursor);
+            let open = &server.service.state().cursors;
+            for id in cursors {
+                if open.owner(*id).is_some_and(|owner| owner.user == session.client.user) {
+                    open.remove(*id);
+                }
             }
-            let command = command.finish();
-            let incoming = Incoming { database: "admin", body: command.view(), sequences: &[] };
-            drop(dispatch(server, session, &incoming));
         }
         Legacy::GetMore { .. } => {}
     }

@@ -1,0 +1,53 @@
+//! Drivers before MongoDB 3.6: everything by `OP_QUERY` and its companions.
+
+use spinney_document::doc;
+use spinney_server::wire::OpCode;
+use spinney_server::wire::query::{AWAIT_CAPABLE, CURSOR_NOT_FOUND, QUERY_FAILURE};
+
+use crate::client::{TestServer, number};
+
+#[test]
+fn commands_and_finds_come_by_queries() {
+    let server = TestServer::new(|_| {});
+    let mut client = server.client();
+    let (flags, _, hello) = client.query("admin.$cmd", -1, r#"{"ismaster": 1}"#);
+    assert_eq!((flags, number(&hello[0], "maxWireVersion")), (AWAIT_CAPABLE, 21));
+    assert_eq!(hello[0].view().get("ismaster").unwrap().to_string(), "true");
+    let documents: Vec<String> = (0..5).map(|id| format!(r#"{{"_id": {id}}}"#)).collect();
+    let insert = format!(r#"{{"insert": "c", "documents": [{}]}}"#, documents.join(","));
+    assert_eq!(number(&client.query("app.$cmd", -1, &insert).2[0], "n"), 5);
+    // A command within options, as drivers send it to routers.
+    let (_, _, pong) =
+        client.query("admin.$cmd", 1, r#"{"$query": {"ping": 1}, "$readPreference": {"mode": "primary"}}"#);
+    assert_eq!(number(&pong[0], "ok"), 1);
+    let (flags, cursor, all) = client.query("app.c", 0, "{}");
+    assert_eq!((flags, cursor, all.len()), (AWAIT_CAPABLE, 0, 5));
+    let (_, cursor, some) = client.query("app.c", -2, r#"{"$query": {}, "$orderby": {"_id": -1}}"#);
+    assert_eq!((cursor, some.len(), number(&some[0], "_id")), (0, 2, 4));
+    let (_, cursor, first) = client.query("app.c", 2, "{}");
+    assert!(cursor != 0 && first.len() == 2);
+    let more = [&[0; 4][..], b"app.c\0", &2_i32.to_le_bytes(), &cursor.to_le_bytes()].concat();
+    client.send_body(OpCode::GetMore, &more);
+    assert_eq!(client.old_reply().2.len(), 2);
+    client.send_body(OpCode::KillCursors, &[&[0; 4][..], &1_i32.to_le_bytes(), &cursor.to_le_bytes()].concat());
+    client.send_body(OpCode::GetMore, &more);
+    let (flags, cursor, none) = client.old_reply();
+    assert_eq!((flags, cursor, none.len()), (AWAIT_CAPABLE | CURSOR_NOT_FOUND, 0, 0));
+    let (flags, _, failure) = client.query("app.c", 0, r#"{"a": {"$nothing": 1}}"#);
+    assert_eq!(flags, AWAIT_CAPABLE | QUERY_FAILURE);
+    assert!(failure[0].view().get("$err").is_some());
+}
+
+#[test]
+fn writes_without_a_reply_are_told_by_get_last_error() {
+    let server = TestServer::new(|_| {});
+    let mut client = server.client();
+    let document = doc! {"_id": 1};
+    let insert = [&[0; 4][..], b"app.c\0", document.as_bytes()].concat();
+    client.send_body(OpCode::Insert, &insert);
+    let last = |client: &mut crate::client::Client<_>| client.query("app.$cmd", -1, r#"{"getlasterror": 1, "w": 1}"#).2;
+    assert_eq!(last(&mut client)[0].view().get("err").unwrap().to_string(), "null");
+    client.send_body(OpCode::Insert, &insert);
+    assert_eq!(number(&last(&mut client)[0], "code"), 11000);
+    assert_eq!(client.query("app.c", 0, "{}").2.len(), 1);
+}
