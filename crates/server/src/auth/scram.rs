@@ -157,8 +157,11 @@ fn same(left: &[u8], right: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    /// Mechanism, password, nonce, salt, iterations, the server's nonce, proof, the server's signature.
+    type Example = (Mechanism, &'static str, &'static str, &'static str, u32, &'static str, &'static str, &'static str);
+
     /// The example of RFC 7677, and that of MongoDB's specification of authentication for SHA-1.
-    const EXAMPLES: [(Mechanism, &str, &str, &str, u32, &str, &str, &str); 2] = [
+    const EXAMPLES: [Example; 2] = [
         (
             Mechanism::Sha256,
             "pencil",

@@ -4,8 +4,8 @@ use spinney_document::bson::{Array, Document, Value};
 use spinney_document::command::spec::{self, Declaration, Resource};
 use spinney_document::{Error, ErrorCode, Result};
 
-use super::dispatch::Incoming;
 use super::session::Session;
+use super::spec::Incoming;
 use crate::auth::RoleName;
 use crate::auth::roles::{Target, allow};
 use crate::state::Server;

@@ -7,21 +7,9 @@ use spinney_document::command::{Request, generic, parse};
 use spinney_document::{Error, ErrorCode, Result};
 
 use super::session::Session;
-use super::spec::Call;
+use super::spec::{Call, Incoming};
 use super::{authorize, table};
 use crate::state::Server;
-use crate::wire::message::Sequence;
-
-/// A command as it came.
-#[derive(Clone, Copy, Debug)]
-pub struct Incoming<'a> {
-    /// The database that it was sent to.
-    pub database: &'a str,
-    /// The command.
-    pub body: Document<'a>,
-    /// The documents beside it.
-    pub sequences: &'a [Sequence<'a>],
-}
 
 /// What becomes of a command.
 #[derive(Debug)]
@@ -30,14 +18,6 @@ pub enum Outcome {
     Reply(Vec<u8>),
     /// The connection is closed without one.
     Close,
-}
-
-impl Incoming<'_> {
-    /// The name of the command, empty when there is none.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.body.first().and_then(|first| first.name.as_str()).unwrap_or_default()
-    }
 }
 
 /// Runs a command of a connection.

@@ -8,6 +8,26 @@ use spinney_document::command::spec::{Access, Declaration, Field, Target};
 use super::session::Session;
 use crate::base::fields::Fields;
 use crate::state::Server;
+use crate::wire::message::Sequence;
+
+/// A command as it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// The database that it was sent to.
+    pub database: &'a str,
+    /// The command.
+    pub body: Document<'a>,
+    /// The documents beside it.
+    pub sequences: &'a [Sequence<'a>],
+}
+
+impl Incoming<'_> {
+    /// The name of the command, empty when there is none.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.body.first().and_then(|first| first.name.as_str()).unwrap_or_default()
+    }
+}
 
 /// A command of the server: declared as those of the library are, and what only a server knows of it.
 #[derive(Clone, Copy, Debug)]

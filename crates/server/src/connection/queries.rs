@@ -6,7 +6,8 @@ use spinney_document::{Error, ErrorCode};
 
 use crate::base::fields::whole;
 use crate::command::Session;
-use crate::command::dispatch::{Incoming, Outcome, run as dispatch};
+use crate::command::dispatch::{Outcome, run as dispatch};
+use crate::command::spec::Incoming;
 use crate::state::Server;
 use crate::wire::Query;
 use crate::wire::query::{AWAIT_CAPABLE, CURSOR_NOT_FOUND, QUERY_FAILURE, Reply};

@@ -5,8 +5,9 @@ use spinney_document::bson::{Document, DocumentBuilder};
 
 use crate::base::fields::whole;
 use crate::command::Session;
-use crate::command::dispatch::{Incoming, Outcome, run as dispatch};
+use crate::command::dispatch::{Outcome, run as dispatch};
 use crate::command::session::LastWrite;
+use crate::command::spec::Incoming;
 use crate::state::Server;
 use crate::wire::legacy::Legacy;
 use crate::wire::message::Sequence;

@@ -65,7 +65,8 @@ impl FailPoints {
     /// Sets a fail point; how often it was met before.
     ///
     /// # Errors
-    /// `FailPointSetFailed` (77) for one that is not known, `BadValue` (2) for a mode that is none, `TypeMismatch` (14).
+    /// `FailPointSetFailed` (77) for one that is not known, `BadValue` (2) for a mode that is none, `TypeMismatch`
+    /// (14).
     pub fn configure(&self, name: &str, mode: Value<'_>, data: Document<'_>) -> Result<i64> {
         if name != "failCommand" {
             return Err(Error::new(ErrorCode::new(77), format!("the fail point {name} is not there")));
