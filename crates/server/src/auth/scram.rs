@@ -169,7 +169,7 @@ mod tests {
             "W22ZaJ0SNY7soEsUEjb6gQ==",
             4096,
             "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0",
-            "dHzbZapWIK4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+            "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
             "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
         ),
         (
