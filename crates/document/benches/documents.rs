@@ -2,11 +2,17 @@
 
 use std::hint::black_box;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use spinney::{Durability, Options};
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, ObjectId};
 use spinney_document::collection::WriteOptions;
+use spinney_document::expr::Context;
 use spinney_document::keys::{KeyPattern, KeySet, extract};
+use spinney_document::path::Sort;
+use spinney_document::plan::Query;
+use spinney_document::projection::{Projection, Use};
+use spinney_document::query::Filter;
 use spinney_document::{Collection, Database, doc};
 
 const BULK: u64 = 1000;
@@ -87,7 +93,50 @@ fn collections(c: &mut Criterion) {
             black_box(collection.replace_by_id(id(at + 1), builder.finish().view()).expect("a write"))
         });
     });
+    queries(&mut group, &collection, next);
     group.finish();
+}
+
+/// Queries over the documents up to a number, parsed, planned and run each time as a client's are.
+fn queries(group: &mut BenchmarkGroup<'_, WallTime>, collection: &Collection, next: u64) {
+    let context = Context::default();
+    let run = |filter: DocumentBuf, sort: Option<DocumentBuf>, shown: Option<DocumentBuf>, limit: Option<u64>| {
+        let mut query = Query::new(Filter::parse(filter.view(), &context).expect("a filter"));
+        query.sort = sort.map(|sort| Sort::parse(sort.view()).expect("a sort"));
+        query.projection = shown.map(|shown| Projection::parse(shown.view(), Use::Find, &context).expect("fields"));
+        query.limit = limit;
+        let mut found = collection.find(query).expect("a plan");
+        let mut count = 0;
+        while let Some(document) = found.advance().expect("a read") {
+            black_box(document);
+            count += 1;
+        }
+        count
+    };
+    let mut at = 0;
+    let mut step = move || {
+        at = (at + 7919) % next;
+        at
+    };
+    group.bench_function("find {_id}", |b| {
+        b.iter(|| run(doc! {"_id": id(step() + 1)}, None, None, None));
+    });
+    let from = |at: u64| (doc! {"b": (at % 1000).cast_signed(), "price": &doc! {"$gte": 0.0}}, doc! {"price": -1});
+    group.bench_function("find 10, covered", |b| {
+        b.iter(|| {
+            let (filter, sort) = from(step());
+            run(filter, Some(sort), Some(doc! {"b": 1, "price": 1, "_id": 0}), Some(10))
+        });
+    });
+    group.bench_function("find 10, fetched", |b| {
+        b.iter(|| {
+            let (filter, sort) = from(step());
+            run(filter, Some(sort), None, Some(10))
+        });
+    });
+    group.sample_size(10);
+    group.throughput(Throughput::Elements(next));
+    group.bench_function("scan", |b| b.iter(|| run(doc! {"b": &doc! {"$lt": -1}, "x": 1}, None, None, None)));
 }
 
 fn bytes(c: &mut Criterion) {
