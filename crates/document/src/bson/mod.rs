@@ -14,6 +14,7 @@
 
 pub mod buf;
 pub mod builder;
+pub mod convert;
 pub mod date;
 pub mod decimal;
 pub mod json;
@@ -27,6 +28,7 @@ pub mod view;
 
 pub use buf::{DocumentBuf, ValueBuf};
 pub use builder::DocumentBuilder;
+pub use convert::DateTime;
 pub use decimal::Decimal128;
 pub use kind::{Class, Kind};
 pub use number::compare_numbers;
