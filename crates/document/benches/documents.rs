@@ -93,6 +93,10 @@ fn collections(c: &mut Criterion) {
             black_box(collection.replace_by_id(id(at + 1), builder.finish().view()).expect("a write"))
         });
     });
+    while next < 20_000 {
+        next += 1;
+        collection.insert_one(document(Vec::new(), next).view()).expect("a new document");
+    }
     queries(&mut group, &collection, next);
     group.finish();
 }

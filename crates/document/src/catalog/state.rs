@@ -17,6 +17,7 @@ use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf};
+use crate::path::Path;
 
 /// How long a change of a collection waits for the transactions that write to it.
 pub const CHANGE_WAIT: Duration = Duration::from_secs(10);
@@ -78,6 +79,8 @@ pub struct Index {
     /// The newest change of the engine when it got the last of the entries that were there before it: older snapshots
     /// do not see them all.
     pub ready_at: SeqNum,
+    /// The paths of the fields.
+    pub paths: Vec<Path>,
     multikey: Vec<Multikey>,
 }
 
@@ -143,7 +146,8 @@ impl Index {
         let bits = |field: usize| multikey.get(field).copied().unwrap_or_default();
         let fields = 0..spec.pattern.fields().len();
         let multikey = fields.map(|field| Multikey { seen: bits(field).into(), stored: bits(field).into() }).collect();
-        Self { number, table, spec, ready, ready_at: SeqNum::default(), multikey }
+        let paths = spec.pattern.fields().iter().map(|field| Path::new(&field.path)).collect();
+        Self { number, table, spec, ready, ready_at: SeqNum::default(), paths, multikey }
     }
 
     /// The same index, ready for snapshots from a change on. No transaction that writes to it may be open.
@@ -165,6 +169,12 @@ impl Index {
     #[must_use]
     pub fn multikey(&self) -> Vec<u64> {
         self.multikey.iter().map(|bits| bits.seen.load(Ordering::Acquire)).collect()
+    }
+
+    /// The bits of one field, as [`Self::multikey`] has them.
+    #[must_use]
+    pub fn multikey_of(&self, field: usize) -> u64 {
+        self.multikey.get(field).map_or(0, |bits| bits.seen.load(Ordering::Acquire))
     }
 
     /// Whether some document has several keys, or might have.

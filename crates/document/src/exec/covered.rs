@@ -1,5 +1,7 @@
 //! Documents made of the keys of an index.
 
+use smallvec::SmallVec;
+
 use super::operator::{Operator, Run};
 use super::row::Row;
 use super::stored::StoredDocument;
@@ -7,37 +9,72 @@ use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::catalog::Index;
 use crate::keys::{Direction, TypeReader, decode_field};
+use crate::plan::Query;
+use crate::plan::covered::paths_of;
+use crate::projection::Projection;
 
-/// The rows of an index with documents that have the fields of the index and `_id`, those that match. Where a key has
-/// null, which may stand for a missing field, the document is fetched.
+/// The rows of an index with documents of those of its fields, and `_id`, that the filter or the projection names, those
+/// that match. Where such a field is null, which may stand for a missing one, the document is fetched.
 #[derive(Debug)]
 pub(super) struct Covered {
     input: Box<dyn Operator>,
-    fields: Vec<(String, Direction)>,
+    fields: Vec<(String, Direction, Need)>,
+    id: Need,
+}
+
+/// What a field is needed for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Need {
+    filter: bool,
+    shown: bool,
+}
+
+impl Need {
+    const fn any(self) -> bool {
+        self.filter || self.shown
+    }
 }
 
 impl Covered {
-    pub(super) fn new(input: Box<dyn Operator>, index: &Index) -> Self {
-        let fields = index.spec.pattern.fields().iter().map(|field| (field.path.clone(), field.direction()));
-        Self { input, fields: fields.collect() }
+    pub(super) fn new(input: Box<dyn Operator>, index: &Index, query: &Query) -> Self {
+        let shown = query.projection.as_ref().and_then(Projection::plain_paths).unwrap_or_default();
+        let mut asked = Vec::new();
+        paths_of(query.filter.root(), &mut asked);
+        let sorted = query.sort.iter().flat_map(|sort| sort.fields()).map(|(path, _)| path);
+        asked.extend(sorted);
+        let asked: Vec<String> = asked.into_iter().map(ToString::to_string).collect();
+        let need = |path: &str| Need {
+            filter: asked.iter().any(|asked| asked == path),
+            shown: shown.iter().any(|shown| shown == path),
+        };
+        let fields = index.spec.pattern.fields().iter();
+        let fields = fields.map(|field| (field.path.clone(), field.direction(), need(&field.path))).collect();
+        Self { input, fields, id: need("_id") }
+    }
+
+    /// Whether the documents have nothing that the projection does not show.
+    fn is_projected(&self) -> bool {
+        self.fields.iter().map(|(_, _, need)| need).chain([&self.id]).all(|need| need.shown || !need.filter)
     }
 
     /// The document of a row's key, unless the key does not tell.
     fn document(&self, row: &Row) -> Result<Option<DocumentBuf>> {
-        let mut values: Vec<(&str, ValueBuf)> = Vec::with_capacity(self.fields.len() + 1);
+        let mut values: SmallVec<[(&str, ValueBuf); 6]> = SmallVec::new();
         let (mut rest, mut types) = (&row.key[..], TypeReader::new(&row.types));
-        let (id, _) =
-            decode_field(&row.id, Direction::Ascending, &mut TypeReader::new(&row.id_types)).ok_or_else(broken)?;
-        values.push(("_id", id));
-        for (path, direction) in &self.fields {
+        if self.id.any() {
+            let mut types = TypeReader::new(&row.id_types);
+            let (id, _) = decode_field(&row.id, Direction::Ascending, &mut types).ok_or_else(broken)?;
+            values.push(("_id", id));
+        }
+        for (path, direction, need) in &self.fields {
             let (value, behind) = decode_field(rest, *direction, &mut types).ok_or_else(broken)?;
-            if matches!(value.view(), Value::Null | Value::Undefined) {
-                return Ok(None);
-            }
-            if path != "_id" {
+            rest = behind;
+            if need.any() && path != "_id" {
+                if matches!(value.view(), Value::Null | Value::Undefined) {
+                    return Ok(None);
+                }
                 values.push((path, value));
             }
-            rest = behind;
         }
         let mut builder = DocumentBuilder::new();
         nest(&mut builder, &values, 0);
@@ -70,6 +107,7 @@ fn broken() -> Error {
 
 impl Operator for Covered {
     fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool> {
+        let projected = self.is_projected();
         while self.input.next(run, row)? {
             match self.document(row)? {
                 Some(document) => {
@@ -77,6 +115,7 @@ impl Operator for Covered {
                     if matched {
                         row.document = Some(StoredDocument::built(document));
                         row.position = position;
+                        row.projected = projected;
                         return Ok(true);
                     }
                 }

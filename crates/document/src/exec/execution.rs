@@ -119,8 +119,8 @@ impl<'r> Execution<'r> {
             return Ok(Some(self.index_key()));
         }
         Ok(Some(match &self.query.projection {
-            Some(projection) => projection.apply(document.view(), self.row.position)?,
-            None => document.into_buf(),
+            Some(projection) if !self.row.projected => projection.apply(document.view(), self.row.position)?,
+            _ => document.into_buf(),
         }))
     }
 
@@ -192,7 +192,7 @@ fn operator(run: &Run<'_>, plan: &Plan, wanted: Option<u64>) -> Box<dyn Operator
             Some(entries) => Box::new(Fetch::new(entries, wanted)),
         },
         Plan::Covered(scan) => match (entries(scan), &scan.index) {
-            (Some(entries), Some(index)) => Box::new(Covered::new(entries, index)),
+            (Some(entries), Some(index)) => Box::new(Covered::new(entries, index, run.query)),
             _ => Box::new(CollectionScan::new(run, scan)),
         },
         Plan::Union(plans) => Box::new(Union::new(plans.iter().map(|plan| operator(run, plan, wanted)).collect())),

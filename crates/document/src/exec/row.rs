@@ -17,6 +17,8 @@ pub(super) struct Row {
     pub(super) document: Option<StoredDocument>,
     /// Where in an array the filter matched.
     pub(super) position: Option<usize>,
+    /// Whether the document is as the projection shows it.
+    pub(super) projected: bool,
 }
 
 impl Row {
@@ -28,5 +30,6 @@ impl Row {
         self.types.clear();
         self.document = None;
         self.position = None;
+        self.projected = false;
     }
 }

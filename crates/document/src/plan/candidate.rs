@@ -1,7 +1,10 @@
 //! What a query asks of indexes, and the scans that could answer it.
 
+use smallvec::SmallVec;
+
 use super::query::Query;
 use super::scan::Scan;
+use crate::path::Path;
 use crate::query::node::Node;
 
 /// A scan that could answer a query, and what it is good for.
@@ -34,6 +37,8 @@ pub struct Asked<'q> {
     pub query: &'q Query,
     /// When the filter is, or has, an `$or`: its branches, each with the conditions beside it.
     pub branches: Vec<Node>,
+    /// The first names of the paths of the filter and of the sort.
+    tops: SmallVec<[&'q [u8]; 8]>,
 }
 
 /// The most branches of an `$or` that get ranges of their own.
@@ -43,7 +48,31 @@ impl<'q> Asked<'q> {
     /// What a query asks.
     #[must_use]
     pub fn new(query: &'q Query) -> Self {
-        Self { query, branches: branches(query.filter.root()) }
+        let mut tops = SmallVec::new();
+        collect_tops(query.filter.root(), &mut tops);
+        if let Some((path, _)) = query.sort.as_ref().and_then(|sort| sort.fields().first()) {
+            tops.push(path.top());
+        }
+        Self { query, branches: branches(query.filter.root()), tops }
+    }
+
+    /// Whether the filter or the sort is about a path, or one that begins with the same name.
+    #[must_use]
+    pub fn mentions(&self, path: &Path) -> bool {
+        self.tops.contains(&path.top()) || self.query.filter.is_empty()
+    }
+}
+
+fn collect_tops<'n>(node: &'n Node, tops: &mut SmallVec<[&'n [u8]; 8]>) {
+    match node {
+        Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => {
+            nodes.iter().for_each(|node| collect_tops(node, tops));
+        }
+        Node::Not(node) => collect_tops(node, tops),
+        Node::Leaf { path, .. } | Node::ElementDocument { path, .. } | Node::ElementValue { path, .. } => {
+            tops.push(path.top());
+        }
+        Node::Expression(_) | Node::Sample(..) | Node::Schema(_) | Node::Always(_) => {}
     }
 }
 

@@ -134,7 +134,7 @@ fn hinted(subject: Subject<'_>, asked: &Asked<'_>, hint: &Hint) -> Result<Vec<Ca
     };
     let collection = match hint {
         Hint::Natural { reverse } => {
-            let mut candidates = of_collection(&Asked { query: &Query::new(Filter::all()), branches: Vec::new() });
+            let mut candidates = of_collection(&Asked::new(&Query::new(Filter::all())));
             candidates.iter_mut().for_each(|candidate| {
                 candidate.scan.reverse = *reverse;
                 candidate.sorted = asked.query.sort.is_none();

@@ -4,6 +4,8 @@
 //! ones. So conditions on two fields that share the array are used together only when they are in the same
 //! `$elemMatch`, which asks both of one element (Mongo's SERVER-22401).
 
+use smallvec::SmallVec;
+
 use crate::catalog::Index;
 use crate::keys::FieldKind;
 use crate::path::Path;
@@ -11,19 +13,19 @@ use crate::query::bounds::Bounds;
 use crate::query::node::Node;
 
 /// A field of an index as the planner sees it.
-#[derive(Clone, Debug)]
-pub struct Field {
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'i> {
     /// The path.
-    pub path: Path,
+    pub path: &'i Path,
     /// The components of the path that were arrays, a bit each from the lowest.
     pub arrays: u64,
 }
 
 /// The fields of an index without wildcards.
 #[must_use]
-pub fn fields_of(index: &Index) -> Vec<Field> {
-    let fields = index.spec.pattern.fields().iter().zip(index.multikey());
-    fields.map(|(field, arrays)| Field { path: Path::new(&field.path), arrays }).collect()
+pub fn fields_of(index: &Index) -> SmallVec<[Field<'_>; 4]> {
+    let fields = index.paths.iter().enumerate();
+    fields.map(|(at, path)| Field { path, arrays: index.multikey_of(at) }).collect()
 }
 
 /// `$elemMatch` with conditions on the fields of an array's documents.
@@ -41,7 +43,7 @@ enum Source {
 
 /// The bounds of an index's fields; several alternatives where arrays allow only some conditions at a time.
 #[must_use]
-pub fn alternatives(filter: &Node, fields: &[Field]) -> Vec<Vec<Bounds>> {
+pub fn alternatives(filter: &Node, fields: &[Field<'_>]) -> Vec<Vec<Bounds>> {
     let mut elements = Vec::new();
     if fields.iter().any(|field| field.arrays != 0) {
         collect_elements(filter, &mut elements);
@@ -62,7 +64,7 @@ fn collect_elements<'n>(node: &'n Node, elements: &mut Vec<Element<'n>>) {
 }
 
 /// The bounds of each field, from one source where it has any.
-fn bounds_from(filter: &Node, elements: &[Element<'_>], fields: &[Field], preferred: Source) -> Vec<Bounds> {
+fn bounds_from(filter: &Node, elements: &[Element<'_>], fields: &[Field<'_>], preferred: Source) -> Vec<Bounds> {
     let others = (0..elements.len()).map(Source::Element);
     let sources: Vec<_> = [preferred, Source::Filter].into_iter().chain(others).collect();
     let mut taken: Vec<(usize, Source)> = Vec::new();
@@ -75,7 +77,7 @@ fn bounds_from(filter: &Node, elements: &[Element<'_>], fields: &[Field], prefer
         };
         let found = sources.iter().copied().filter(|source| fits(*source)).find_map(|source| {
             let bounds = match source {
-                Source::Filter => Bounds::of(filter, &field.path, field.arrays != 0),
+                Source::Filter => Bounds::of(filter, field.path, field.arrays != 0),
                 Source::Element(element) => of_element(&elements[element], field)?,
             };
             (!bounds.is_full()).then_some((source, bounds))
@@ -92,7 +94,7 @@ fn bounds_from(filter: &Node, elements: &[Element<'_>], fields: &[Field], prefer
 }
 
 /// The bounds that `$elemMatch` implies for a field of the array's documents.
-fn of_element(element: &Element<'_>, field: &Field) -> Option<Bounds> {
+fn of_element(element: &Element<'_>, field: &Field<'_>) -> Option<Bounds> {
     let rest = field.path.below(element.path)?;
     // A number may be a position in the element or a field of it.
     if rest.parts().is_empty() || field.path.parts().iter().any(|part| part.is_digits()) {
@@ -104,7 +106,7 @@ fn of_element(element: &Element<'_>, field: &Field) -> Option<Bounds> {
 
 /// Whether two paths pass through the same array.
 #[must_use]
-pub fn share_array(a: &Field, b: &Field) -> bool {
+pub fn share_array(a: &Field<'_>, b: &Field<'_>) -> bool {
     let common = a.path.parts().iter().zip(b.path.parts()).take_while(|(a, b)| a == b).count();
     let mask = if common >= 63 { u64::MAX } else { (1 << common) - 1 };
     (a.arrays | b.arrays) & mask != 0

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::candidate::{Asked, Candidate};
 use super::covered::covers;
 use super::fields::{Field, alternatives, fields_of};
@@ -21,7 +23,8 @@ use crate::query::node::Node;
 /// The scans of the collection itself, in the order of `_id`.
 #[must_use]
 pub fn of_collection(asked: &Asked<'_>) -> Vec<Candidate> {
-    let fields = [Field { path: Path::new("_id"), arrays: 0 }];
+    let id = Path::new("_id");
+    let fields = [Field { path: &id, arrays: 0 }];
     let shape = Shape { index: None, fields: &fields, directions: &[Direction::Ascending], hashed: None };
     shape.candidates(asked)
 }
@@ -39,7 +42,11 @@ pub fn of_index(asked: &Asked<'_>, index: &Arc<Index>, forced: bool) -> Vec<Cand
         return super::wildcard::candidates(asked, index);
     }
     let fields = fields_of(index);
-    let directions: Vec<_> = index.spec.pattern.fields().iter().map(|field| field.direction()).collect();
+    if !forced && fields.first().is_none_or(|first| !asked.mentions(first.path)) {
+        // No bounds, and not the order: the scan would be of the whole index.
+        return Vec::new();
+    }
+    let directions: SmallVec<[_; 4]> = index.spec.pattern.fields().iter().map(|field| field.direction()).collect();
     let hashed = index.spec.pattern.fields().iter().position(|field| field.kind == FieldKind::Hashed);
     let shape = Shape { index: Some(index), fields: &fields, directions: &directions, hashed };
     let mut found = shape.candidates(asked);
@@ -54,7 +61,7 @@ pub fn of_index(asked: &Asked<'_>, index: &Arc<Index>, forced: bool) -> Vec<Cand
 /// An index as ranges are made for it.
 struct Shape<'i> {
     index: Option<&'i Arc<Index>>,
-    fields: &'i [Field],
+    fields: &'i [Field<'i>],
     directions: &'i [Direction],
     hashed: Option<usize>,
 }

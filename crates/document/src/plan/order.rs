@@ -21,7 +21,7 @@ const GROUPS_MAX: usize = 200;
 #[must_use]
 pub fn order_of(
     sort: &Sort,
-    fields: &[Field],
+    fields: &[Field<'_>],
     directions: &[Direction],
     bounds: &[Bounds],
     hashed: Option<usize>,
@@ -29,12 +29,12 @@ pub fn order_of(
 ) -> Option<Order> {
     let single = |at: usize| fields[at].arrays == 0 && Some(at) != hashed && is_single(&bounds[at]);
     // A field with one value takes no part in the order.
-    let fixed = |path: &Path| (0..fields.len()).any(|at| fields[at].path == *path && single(at));
+    let fixed = |path: &Path| (0..fields.len()).any(|at| fields[at].path == path && single(at));
     let mut wanted = sort.fields().iter().filter(|(path, _)| !fixed(path)).peekable();
     let (mut reverse, mut grouped, mut combinations) = (None, 0, 1_usize);
     for (at, field) in fields.iter().enumerate() {
         let Some((path, descending)) = wanted.peek() else { break };
-        if field.path == *path && Some(at) != hashed {
+        if *field.path == *path && Some(at) != hashed {
             if field.arrays != 0 && !is_order_of_array(at, fields, bounds, sort) {
                 return None;
             }
@@ -71,11 +71,11 @@ fn is_single(bounds: &Bounds) -> bool {
 
 /// Whether a field that has arrays is in the order of a sort: the sort takes the least or greatest of all values, so
 /// all must be in the scan, and no other field may take the array apart.
-fn is_order_of_array(at: usize, fields: &[Field], bounds: &[Bounds], sort: &Sort) -> bool {
+fn is_order_of_array(at: usize, fields: &[Field<'_>], bounds: &[Bounds], sort: &Sort) -> bool {
     let sorts = |path: &Path| sort.fields().iter().any(|(other, _)| other == path);
     bounds[at].is_full()
         && fields.iter().enumerate().filter(|(other, _)| *other != at).all(|(other, field)| {
             let apart = !share_array(field, &fields[at]) || bounds[other].is_full();
-            apart && !(field.arrays != 0 && sorts(&field.path))
+            apart && !(field.arrays != 0 && sorts(field.path))
         })
 }
