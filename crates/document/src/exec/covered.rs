@@ -13,8 +13,8 @@ use crate::plan::Query;
 use crate::plan::covered::paths_of;
 use crate::projection::Projection;
 
-/// The rows of an index with documents of those of its fields, and `_id`, that the filter or the projection names, those
-/// that match. Where such a field is null, which may stand for a missing one, the document is fetched.
+/// The rows of an index with documents of those of its fields, and `_id`, that the filter or the projection names,
+/// those that match. Where such a field is null, which may stand for a missing one, the document is fetched.
 #[derive(Debug)]
 pub(super) struct Covered {
     input: Box<dyn Operator>,

@@ -7,8 +7,9 @@ use serde::de::{
 };
 use serde::{Deserializer, forward_to_deserialize_any};
 
-use super::super::{ArrayValues, Element, Elements, Value, ValueBuf};
-use super::ConvertError;
+use super::super::buf::ValueBuf;
+use super::super::view::{ArrayValues, Element, Elements, Value};
+use super::error::ConvertError;
 use super::types::AS_IS;
 
 type Converted<T> = Result<T, ConvertError>;

@@ -11,18 +11,20 @@
 //! | sequences, tuples | array |
 //! | maps with keys that are text, numbers or booleans; structs | document |
 //! | enums | the variant's name; with data, a document of the name and the data |
-//! | [`ObjectId`](super::ObjectId), [`DateTime`], [`Timestamp`](super::Timestamp), [`Decimal128`](super::Decimal128), [`ValueBuf`], [`DocumentBuf`] | themselves |
+//! | the types of BSON: `ObjectId`, `DateTime`, `Timestamp`, `Decimal128`, `ValueBuf`, `DocumentBuf` | themselves |
 //!
 //! Read back, a number fits each type that has its value: a double of 2 is read into an `i32`, one of 2.5 is not.
 
 mod de;
+mod error;
 mod ser;
 mod types;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Document, DocumentBuf, Value, ValueBuf};
+use super::buf::{DocumentBuf, ValueBuf};
+use super::view::{Document, Value};
 use crate::base::{Error, Result};
 
 pub use types::DateTime;
@@ -81,53 +83,4 @@ pub fn from_document<T: DeserializeOwned>(document: Document<'_>) -> Result<T> {
 /// As [`from_document`].
 pub fn from_value<T: DeserializeOwned>(value: Value<'_>) -> Result<T> {
     Ok(T::deserialize(de::ValueDeserializer(value))?)
-}
-
-/// Why a value could not be converted, with the path to it.
-#[derive(Debug)]
-struct ConvertError {
-    path: Vec<String>,
-    message: String,
-}
-
-impl ConvertError {
-    fn new(message: impl std::fmt::Display) -> Self {
-        Self { path: Vec::new(), message: message.to_string() }
-    }
-
-    /// The same error within a field.
-    fn within(mut self, field: impl std::fmt::Display) -> Self {
-        self.path.push(field.to_string());
-        self
-    }
-}
-
-impl std::fmt::Display for ConvertError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if !self.path.is_empty() {
-            let path: Vec<&str> = self.path.iter().rev().map(String::as_str).collect();
-            write!(f, "field '{}': ", path.join("."))?;
-        }
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ConvertError {}
-
-impl serde::ser::Error for ConvertError {
-    fn custom<T: std::fmt::Display>(message: T) -> Self {
-        Self::new(message)
-    }
-}
-
-impl serde::de::Error for ConvertError {
-    fn custom<T: std::fmt::Display>(message: T) -> Self {
-        Self::new(message)
-    }
-}
-
-impl From<ConvertError> for Error {
-    fn from(error: ConvertError) -> Self {
-        Self::bad_value(error.to_string())
-    }
 }

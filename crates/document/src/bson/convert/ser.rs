@@ -7,8 +7,11 @@ use serde::ser::{
 use serde::{Serialize, Serializer};
 use smallvec::SmallVec;
 
-use super::super::{DocumentBuilder, Kind, Value, ValueBuf};
-use super::ConvertError;
+use super::super::buf::ValueBuf;
+use super::super::builder::DocumentBuilder;
+use super::super::kind::Kind;
+use super::super::view::Value;
+use super::error::ConvertError;
 use super::types::AS_IS;
 
 type Converted<T> = Result<T, ConvertError>;

@@ -10,7 +10,11 @@ use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 
-use super::super::{Decimal128, DocumentBuf, Kind, ObjectId, Timestamp, Value, ValueBuf};
+use super::super::buf::{DocumentBuf, ValueBuf};
+use super::super::decimal::Decimal128;
+use super::super::kind::Kind;
+use super::super::object_id::ObjectId;
+use super::super::view::{Timestamp, Value};
 
 /// The name of the newtype that passes a value as it is.
 pub(super) const AS_IS: &str = "$spinney_document::bson::Value";
