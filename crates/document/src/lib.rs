@@ -16,6 +16,7 @@
 //! | [`projection`] | projections |
 //! | [`aggregate`] | pipelines |
 //! | [`update`] | updates |
+//! | [`notes`] | what the log says of a commit beside its puts |
 //! | [`catalog`] | which collections and indexes there are, in which tables of the engine |
 //! | [`plan`] | what a query asks for, and how it is found |
 //! | [`exec`] | queries that run |
@@ -46,6 +47,7 @@ pub mod database;
 pub mod exec;
 pub mod expr;
 pub mod keys;
+pub mod notes;
 pub mod path;
 pub mod pattern;
 pub mod pipeline;

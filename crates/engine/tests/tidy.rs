@@ -15,7 +15,7 @@ const LAYERS: [&str; 10] = ["base", "env", "log", "block", "store", "cache", "tr
 const DB_LAYERS: [&str; 7] = ["state", "throttle", "commit", "jobs", "maintenance", "open", "api"];
 
 /// The layers of the document database, bottom first.
-const DOCUMENT_LAYERS: [&str; 17] = [
+const DOCUMENT_LAYERS: [&str; 20] = [
     "base",
     "bson",
     "keys",
@@ -26,12 +26,15 @@ const DOCUMENT_LAYERS: [&str; 17] = [
     "projection",
     "aggregate",
     "update",
+    "notes",
     "catalog",
     "plan",
     "exec",
     "collection",
     "pipeline",
     "database",
+    "session",
+    "changes",
     "command",
 ];
 

@@ -29,7 +29,7 @@ use crate::tree::Limits;
 use crate::tree::memtable::EntryOffset;
 
 /// The longest note in bytes.
-pub const NOTE_BYTES_MAX: usize = 64 << 10;
+pub const NOTE_BYTES_MAX: usize = 64 << 20;
 
 /// Encoded changes, and how many they are.
 #[derive(Clone, Debug, Default)]

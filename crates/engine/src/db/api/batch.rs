@@ -173,7 +173,7 @@ impl Batch {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A commit whose note is longer than 64 KiB, or that has a note and no change of a logged table, is refused with
+    /// A commit whose note is longer than 64 MiB, or that has a note and no change of a logged table, is refused with
     /// `Invalid`.
     pub fn note(&mut self, note: impl AsRef<[u8]>) {
         if let Err(error) = self.changes.set_note(note.as_ref()) {

@@ -528,12 +528,12 @@ impl Transaction {
     /// As [`Transaction::commit`].
     pub fn commit_with(self, durability: Durability) -> Result<()> {
         let mut batch = Batch::new();
-        batch.note(&self.note);
         for writes in self.writes.tables.values() {
             let TableWrites { table, own } = writes;
             own.erased().all().iter().for_each(|range_tombstone| batch.erase(table, &range_tombstone.range));
             own.keys.for_each(|(key, own)| own.iter().for_each(|(kind, value)| batch.push(table, kind, key, value)));
         }
+        batch.note(&self.note);
         let tracked = self.reads.checked().take();
         let seen = Seen { seqnum: self.snapshot.seqnum(), reads: tracked.reads() };
         batch.commit_owned(self.snapshot.db(), durability, Some(seen))

@@ -1,0 +1,303 @@
+//! A note, written and read.
+
+use super::varint::{Input, put, put_bytes};
+use crate::base::num::{u64_of, usize_of};
+use crate::bson::{Document, DocumentBuf, Timestamp, ValueBuf};
+
+const TIME: u8 = 1;
+const SESSION: u8 = 2;
+const CHANGES: u8 = 4;
+const EVENTS: u8 = 8;
+
+/// In a change's kind: the document before follows.
+const WITH_BEFORE: u8 = 16;
+
+/// What a commit says beside its puts and deletes.
+#[derive(Clone, Debug, Default)]
+pub struct Note {
+    /// The cluster time.
+    pub time: Option<Timestamp>,
+    /// The session in which it was committed.
+    pub session: Option<SessionNote>,
+    /// The changes of documents; nothing when all are inserts in the order of their keys.
+    pub changes: Option<Vec<ChangeNote>>,
+    /// Events of collections and indexes.
+    pub events: Vec<DocumentBuf>,
+}
+
+/// The session of a commit.
+#[derive(Clone, Debug)]
+pub struct SessionNote {
+    /// The UUID.
+    pub id: [u8; 16],
+    /// The user; empty without one.
+    pub user: String,
+    /// The number of the transaction or the retryable write.
+    pub txn_number: i64,
+    /// Whether it is a transaction.
+    pub is_transaction: bool,
+    /// What became of statements: the first `stmtId`, how many statements, and what each did.
+    pub outcomes: Vec<(i32, u64, Outcome)>,
+}
+
+/// What a statement did, to be told again when it is sent again.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It inserted a document.
+    Inserted,
+    /// It updated or deleted documents.
+    Changed {
+        /// How many matched, or were deleted.
+        matched: u64,
+        /// How many are different now.
+        modified: u64,
+        /// The `_id` of a document that was inserted.
+        upserted: Option<ValueBuf>,
+    },
+    /// It returned a document.
+    Returned(DocumentBuf),
+}
+
+/// What happened to a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It was inserted.
+    Insert,
+    /// Another one took its place.
+    Replace,
+    /// It was updated.
+    Update,
+    /// It was deleted.
+    Delete,
+}
+
+/// A change of a document.
+#[derive(Clone, Debug)]
+pub struct ChangeNote {
+    /// Its place among the commit's changes of collections, in the order of collection numbers and keys.
+    pub place: u64,
+    /// What happened.
+    pub kind: ChangeKind,
+    /// Of an update the description; of a delete `{_id: ..}`.
+    pub detail: Option<DocumentBuf>,
+    /// The document before.
+    pub before: Option<DocumentBuf>,
+}
+
+impl Note {
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.time.is_none() && self.session.is_none() && self.changes.is_none() && self.events.is_empty()
+    }
+
+    /// The bytes; none of an empty note.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut out = vec![0];
+        let mut flags = 0;
+        if let Some(time) = self.time {
+            flags |= TIME;
+            out.extend_from_slice(&time.bits().to_le_bytes());
+        }
+        if let Some(session) = &self.session {
+            flags |= SESSION;
+            session.encode(&mut out);
+        }
+        if let Some(changes) = &self.changes {
+            flags |= CHANGES;
+            put(&mut out, u64_of(changes.len()));
+            changes.iter().for_each(|change| change.encode(&mut out));
+        }
+        if !self.events.is_empty() {
+            flags |= EVENTS;
+            put(&mut out, u64_of(self.events.len()));
+            self.events.iter().for_each(|event| put_bytes(&mut out, event.as_bytes()));
+        }
+        out[0] = flags;
+        out
+    }
+
+    /// The note in bytes; nothing when they make no sense, as those that other programs have written.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut note = Self::default();
+        let mut input = Input(bytes);
+        let flags = input.byte()?;
+        if flags & TIME != 0 {
+            note.time = Some(Timestamp::from_bits(u64::from_le_bytes(input.array()?)));
+        }
+        if flags & SESSION != 0 {
+            note.session = Some(SessionNote::decode(&mut input)?);
+        }
+        if flags & CHANGES != 0 {
+            let count = input.number()?;
+            note.changes = Some((0..count).map(|_| ChangeNote::decode(&mut input)).collect::<Option<_>>()?);
+        }
+        if flags & EVENTS != 0 {
+            let count = input.number()?;
+            note.events = (0..count).map(|_| document(&mut input)).collect::<Option<_>>()?;
+        }
+        (input.0.is_empty() && flags & !(TIME | SESSION | CHANGES | EVENTS) == 0).then_some(note)
+    }
+}
+
+fn document(input: &mut Input<'_>) -> Option<DocumentBuf> {
+    Document::parse(input.bytes()?).ok().map(DocumentBuf::from)
+}
+
+fn put_optional(out: &mut Vec<u8>, document: Option<&DocumentBuf>) {
+    put_bytes(out, document.map_or(&[], |document| document.as_bytes()));
+}
+
+fn optional(input: &mut Input<'_>) -> Option<Option<DocumentBuf>> {
+    let bytes = input.bytes()?;
+    if bytes.is_empty() {
+        return Some(None);
+    }
+    Document::from_checked_bytes(bytes).map(|document| Some(document.into()))
+}
+
+impl SessionNote {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.id);
+        put_bytes(out, self.user.as_bytes());
+        out.extend_from_slice(&self.txn_number.to_le_bytes());
+        out.push(self.is_transaction.into());
+        put(out, u64_of(self.outcomes.len()));
+        for (first, count, outcome) in &self.outcomes {
+            out.extend_from_slice(&first.to_le_bytes());
+            put(out, *count);
+            match outcome {
+                Outcome::Inserted => out.push(0),
+                Outcome::Changed { matched, modified, upserted } => {
+                    out.push(1);
+                    put(out, *matched);
+                    put(out, *modified);
+                    put_optional(out, upserted.as_ref().map(|id| doc! {"": id.view()}).as_ref());
+                }
+                Outcome::Returned(document) => {
+                    out.push(2);
+                    put_bytes(out, document.as_bytes());
+                }
+            }
+        }
+    }
+
+    fn decode(input: &mut Input<'_>) -> Option<Self> {
+        let id = input.array()?;
+        let user = String::from_utf8(input.bytes()?.to_vec()).ok()?;
+        let txn_number = i64::from_le_bytes(input.array()?);
+        let is_transaction = input.byte()? != 0;
+        let mut outcomes = Vec::new();
+        for _ in 0..input.number()? {
+            let (first, count) = (i32::from_le_bytes(input.array()?), input.number()?);
+            let outcome = match input.byte()? {
+                0 => Outcome::Inserted,
+                1 => {
+                    let (matched, modified) = (input.number()?, input.number()?);
+                    let upserted = optional(input)?;
+                    let upserted = upserted.and_then(|document| document.view().get("").map(ValueBuf::from));
+                    Outcome::Changed { matched, modified, upserted }
+                }
+                2 => Outcome::Returned(document(input)?),
+                _ => return None,
+            };
+            outcomes.push((first, count, outcome));
+        }
+        Some(Self { id, user, txn_number, is_transaction, outcomes })
+    }
+}
+
+impl ChangeNote {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put(out, self.place);
+        let kind = match self.kind {
+            ChangeKind::Insert => 0,
+            ChangeKind::Replace => 1,
+            ChangeKind::Update => 2,
+            ChangeKind::Delete => 3,
+        };
+        out.push(kind | if self.before.is_some() { WITH_BEFORE } else { 0 });
+        if matches!(self.kind, ChangeKind::Update | ChangeKind::Delete) {
+            put_optional(out, self.detail.as_ref());
+        }
+        if let Some(before) = &self.before {
+            put_bytes(out, before.as_bytes());
+        }
+    }
+
+    fn decode(input: &mut Input<'_>) -> Option<Self> {
+        let (place, kind) = (input.number()?, input.byte()?);
+        let with_before = kind & WITH_BEFORE != 0;
+        let kind = match kind & !WITH_BEFORE {
+            0 => ChangeKind::Insert,
+            1 => ChangeKind::Replace,
+            2 => ChangeKind::Update,
+            3 => ChangeKind::Delete,
+            _ => return None,
+        };
+        let has_detail = matches!(kind, ChangeKind::Update | ChangeKind::Delete);
+        let detail = if has_detail { optional(input)? } else { None };
+        let before = if with_before { optional(input)? } else { None };
+        Some(Self { place, kind, detail, before })
+    }
+}
+
+/// The place of a change as an index.
+impl ChangeNote {
+    /// The place as an index.
+    #[must_use]
+    pub const fn index(&self) -> usize {
+        usize_of(self.place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_come_back() {
+        let outcomes = vec![
+            (0, 5, Outcome::Inserted),
+            (
+                7,
+                1,
+                Outcome::Changed {
+                    matched: 1,
+                    modified: 0,
+                    upserted: Some(ValueBuf::from(crate::bson::Value::Int32(7))),
+                },
+            ),
+            (8, 1, Outcome::Returned(doc! {"value": 1})),
+        ];
+        let session =
+            SessionNote { id: [7; 16], user: "app.ann".into(), txn_number: 5, is_transaction: false, outcomes };
+        let changes = vec![
+            ChangeNote { place: 1, kind: ChangeKind::Insert, detail: None, before: None },
+            ChangeNote { place: 0, kind: ChangeKind::Update, detail: Some(doc! {"u": 1}), before: Some(doc! {"a": 1}) },
+            ChangeNote { place: 2, kind: ChangeKind::Delete, detail: Some(doc! {"_id": 1}), before: None },
+            ChangeNote { place: 3, kind: ChangeKind::Replace, detail: None, before: Some(doc! {"_id": 1}) },
+        ];
+        let note = Note {
+            time: Some(Timestamp { time: 5, increment: 6 }),
+            session: Some(session),
+            changes: Some(changes),
+            events: vec![doc! {"drop": "a.b"}],
+        };
+        let bytes = note.encode();
+        assert_eq!(format!("{:?}", Note::decode(&bytes).unwrap()), format!("{note:?}"));
+        for len in 0..bytes.len() {
+            assert!(Note::decode(&bytes[..len]).is_none(), "{len}");
+        }
+        // The note of an insert.
+        let insert = Note { time: note.time, ..Note::default() };
+        assert_eq!(insert.encode().len(), 9);
+        assert!(Note::default().encode().is_empty());
+        assert!(Note::decode(b"request 4711").is_none());
+    }
+}
