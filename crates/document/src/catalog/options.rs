@@ -21,6 +21,8 @@ pub struct CollectionOptions {
     pub validation_level: ValidationLevel,
     /// What becomes of documents that are not valid.
     pub validation_action: ValidationAction,
+    /// Whether change streams can show documents as they were before a change.
+    pub keeps_images: bool,
     /// Where the collection is stored.
     pub storage: StorageSpec,
     /// The options as they are listed.
@@ -85,7 +87,11 @@ impl CollectionOptions {
                 "storageEngine" => parsed.storage = parse_storage(&value)?,
                 "collation" => check_collation(&value)?,
                 "clusteredIndex" => check_clustered(&value)?,
-                "idIndex" | "indexOptionDefaults" | "changeStreamPreAndPostImages" => {
+                "changeStreamPreAndPostImages" => {
+                    let images = value.as_document().ok_or_else(|| mismatch("object"))?;
+                    parsed.keeps_images = parse_images(images)?;
+                }
+                "idIndex" | "indexOptionDefaults" => {
                     value.as_document().ok_or_else(|| mismatch("object"))?;
                 }
                 "capped" if matches!(value, Value::Bool(false)) => {}
@@ -150,6 +156,30 @@ fn parse_action(value: &Value<'_>) -> Result<ValidationAction> {
             "Enumeration value {value} for field 'validationAction' is not a valid value."
         ))),
     }
+}
+
+/// Reads `{enabled: true}`.
+fn parse_images(images: Document<'_>) -> Result<bool> {
+    let mut enabled = None;
+    for element in images {
+        let field = format!("create.changeStreamPreAndPostImages.{}", element.name);
+        match (element.name.as_str(), element.value) {
+            (Some("enabled"), Value::Bool(is)) => enabled = Some(is),
+            (Some("enabled"), other) => {
+                let what =
+                    format!("BSON field '{field}' is the wrong type '{}', expected type 'bool'", other.kind().name());
+                return Err(Error::new(ErrorCode::TYPE_MISMATCH, what));
+            }
+            _ => {
+                let what = format!("BSON field '{field}' is an unknown field.");
+                return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));
+            }
+        }
+    }
+    enabled.ok_or_else(|| {
+        let what = "BSON field 'create.changeStreamPreAndPostImages.enabled' is missing but a required field";
+        Error::new(ErrorCode::IDL_FAILED_TO_PARSE, what)
+    })
 }
 
 /// Every collection is clustered by `_id`, which is what this option asks for.

@@ -14,11 +14,13 @@ use spinney::{Durability, Layout, Table, TableOptions, Transaction};
 use super::index_spec::{ID_INDEX, IndexSpec, StorageSpec};
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
+use super::record::{Past, Recorder, database_event, event, is_record};
 use super::row::{self, NUMBER_KEY};
 use super::state::{CollectionState, Index, Schema};
 use crate::aggregate::sorter::TABLE_PREFIX as SPILL_PREFIX;
 use crate::base::{Environment, Error, ErrorCode, Result};
-use crate::bson::Document;
+use crate::bson::{Document, DocumentBuf, Timestamp};
+use crate::notes::Note;
 
 /// The most indexes of a collection, with that of `_id`.
 pub const INDEXES_MAX: usize = 64;
@@ -58,6 +60,7 @@ pub struct Catalog {
     changing: Mutex<u64>,
     /// How many transactions are open that lock what they write.
     locking: Arc<AtomicUsize>,
+    recorder: Recorder,
 }
 
 impl Catalog {
@@ -75,13 +78,15 @@ impl Catalog {
         let mut rows = Vec::new();
         let mut entries = table.range(..);
         while let Some((key, value)) = entries.advance()? {
-            if key != NUMBER_KEY {
+            if key != NUMBER_KEY && !is_record(key) {
                 rows.push((String::from_utf8_lossy(key).into_owned(), value.to_vec()));
             }
         }
         drop(entries);
         let names = RwLock::default();
-        let catalog = Self { engine, table, environment, names, changing: Mutex::new(next), locking: Arc::default() };
+        let recorder = Recorder::open(&engine, &table, Arc::clone(&environment))?;
+        let (changing, locking) = (Mutex::new(next), Arc::default());
+        let catalog = Self { engine, table, environment, names, changing, locking, recorder };
         let mut tables = BTreeSet::from([CATALOG.to_owned()]);
         for (name, bytes) in rows {
             let namespace = Namespace::parse(&name)?;
@@ -121,7 +126,7 @@ impl Catalog {
         let schema =
             Schema { namespace: namespace.clone(), uuid: row.uuid, options: row.options, indexes, dropped: false };
         if unfinished {
-            self.put_row(number, &schema)?;
+            self.put_row(number, &schema, None)?;
         }
         Ok(Entry::Collection(Arc::new(CollectionState::new(number, table, schema))))
     }
@@ -136,6 +141,12 @@ impl Catalog {
     #[must_use]
     pub const fn locking(&self) -> &Arc<AtomicUsize> {
         &self.locking
+    }
+
+    /// What gives commits their times, and tells readers of the log what collections were called.
+    #[must_use]
+    pub const fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     /// What a namespace names.
@@ -163,15 +174,17 @@ impl Catalog {
         }
         self.check_new(namespace)?;
         let uuid = self.new_uuid();
+        let mut created = event("create", namespace.as_str(), uuid);
+        created.append("operationDescription", options.document());
         let entry = if options.view.is_some() {
             let row = row::encode_view(uuid, &options);
-            self.commit(|txn| txn.put(&self.table, namespace.as_str(), row.as_bytes()))?;
+            self.commit(Some(created.finish()), |txn, _| txn.put(&self.table, namespace.as_str(), row.as_bytes()))?;
             Entry::View(Arc::new(options))
         } else {
             let number = self.take_number(&mut next)?;
             let table = self.engine.create_table(&collection_table(number), table_options(options.storage))?;
             let schema = Schema { namespace: namespace.clone(), uuid, options, indexes: Vec::new(), dropped: false };
-            self.put_row(number, &schema)?;
+            self.put_row(number, &schema, Some(created.finish()))?;
             Entry::Collection(Arc::new(CollectionState::new(number, table, schema)))
         };
         self.names.write().insert(namespace.clone(), entry.clone());
@@ -206,11 +219,16 @@ impl Catalog {
         let Some(entry) = self.find(namespace) else { return Ok(false) };
         let tables = match &entry {
             Entry::View(_) => {
-                self.commit(|txn| txn.delete(&self.table, namespace.as_str()))?;
+                self.commit(None, |txn, _| txn.delete(&self.table, namespace.as_str()))?;
                 Vec::new()
             }
             Entry::Collection(state) => state.change(|schema| {
-                self.commit(|txn| txn.delete(&self.table, namespace.as_str()))?;
+                let dropped = event("drop", namespace.as_str(), schema.uuid).finish();
+                let until = self.commit(Some(dropped), |txn, until| {
+                    self.put_past(txn, state, schema, until)?;
+                    txn.delete(&self.table, namespace.as_str())
+                })?;
+                self.recorder.ended(past_of(state, schema, until));
                 let indexes = schema.indexes.iter().map(|index| index_table(index.number));
                 let tables = indexes.chain([collection_table(state.number)]).collect();
                 Ok((Schema { dropped: true, ..schema.clone() }, tables))
@@ -251,13 +269,13 @@ impl Catalog {
         // The row of the new name replaces that of the target, if there is one, in the same commit.
         let tables = match target {
             Some(Entry::Collection(target)) => target.change(|schema| {
-                self.rename_row(&state, from, to)?;
+                self.rename_row(&state, from, to, Some((&target, schema)))?;
                 let indexes = schema.indexes.iter().map(|index| index_table(index.number));
                 let tables = indexes.chain([collection_table(target.number)]).collect();
                 Ok((Schema { dropped: true, ..schema.clone() }, tables))
             })?,
             _ => {
-                self.rename_row(&state, from, to)?;
+                self.rename_row(&state, from, to, None)?;
                 Vec::new()
             }
         };
@@ -271,14 +289,31 @@ impl Catalog {
         Ok(())
     }
 
-    fn rename_row(&self, state: &CollectionState, from: &Namespace, to: &Namespace) -> Result<()> {
+    fn rename_row(
+        &self,
+        state: &CollectionState,
+        from: &Namespace,
+        to: &Namespace,
+        replaced: Option<(&CollectionState, &Schema)>,
+    ) -> Result<()> {
         state.change(|schema| {
             let renamed = Schema { namespace: to.clone(), ..schema.clone() };
             let row = row::encode(state.number, &renamed);
-            self.commit(|txn| {
+            let mut told = event("rename", from.as_str(), schema.uuid);
+            told.append("to", to.as_str());
+            if let Some((_, target)) = replaced {
+                told.append("dropTarget", crate::bson::Value::Binary(4, &target.uuid));
+            }
+            let until = self.commit(Some(told.finish()), |txn, until| {
+                for (state, schema) in replaced.into_iter().chain([(state, schema)]) {
+                    self.put_past(txn, state, schema, until)?;
+                }
                 txn.delete(&self.table, from.as_str())?;
                 txn.put(&self.table, to.as_str(), row.as_bytes())
             })?;
+            for (state, schema) in replaced.into_iter().chain([(state, schema)]) {
+                self.recorder.ended(past_of(state, schema, until));
+            }
             Ok((renamed, ()))
         })
     }
@@ -310,7 +345,7 @@ impl Catalog {
                 added.push(index);
             }
             if !added.is_empty() {
-                self.put_row(state.number, &changed)?;
+                self.put_row(state.number, &changed, None)?;
             }
             Ok((changed, added))
         })
@@ -330,7 +365,13 @@ impl Catalog {
                     *index = Arc::new(index.to_ready(now));
                 }
             }
-            self.put_row(state.number, &changed)?;
+            let mut told = event("createIndexes", schema.namespace.as_str(), schema.uuid);
+            told.open_document("operationDescription").open_array("indexes");
+            built.iter().for_each(|index| {
+                told.push(index.spec.document());
+            });
+            told.close().close();
+            self.put_row(state.number, &changed, Some(told.finish()))?;
             Ok((changed, ()))
         })
     }
@@ -345,7 +386,16 @@ impl Catalog {
             let mut changed = schema.clone();
             changed.indexes.retain(|index| !numbers.contains(&index.number));
             if !changed.dropped {
-                self.put_row(state.number, &changed)?;
+                let gone = schema.indexes.iter().filter(|index| numbers.contains(&index.number));
+                let mut told = event("dropIndexes", schema.namespace.as_str(), schema.uuid);
+                told.open_document("operationDescription").open_array("indexes");
+                let mut were_ready = false;
+                gone.for_each(|index| {
+                    were_ready |= index.ready;
+                    told.push(index.spec.document());
+                });
+                told.close().close();
+                self.put_row(state.number, &changed, were_ready.then(|| told.finish()))?;
             }
             Ok((changed, !schema.dropped))
         })?;
@@ -367,9 +417,36 @@ impl Catalog {
             if schema.dropped {
                 return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
             }
-            self.put_row(state.number, &changed)?;
+            let mut told = event("modify", schema.namespace.as_str(), schema.uuid);
+            told.append("operationDescription", changed.options.document());
+            told.append("stateBeforeChange", schema.options.document());
+            self.put_row(state.number, &changed, Some(told.finish()))?;
             Ok((changed, ()))
         })
+    }
+
+    /// Tells readers of the log that a whole database was dropped.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn database_dropped(&self, database: &str) -> Result<()> {
+        let next = self.changing.lock();
+        let number = next.to_le_bytes();
+        let told = Some(database_event("dropDatabase", database));
+        self.commit(told, |txn, _| txn.put(&self.table, NUMBER_KEY, number)).map(drop)
+    }
+
+    fn put_past(
+        &self,
+        txn: &mut Transaction,
+        state: &CollectionState,
+        schema: &Schema,
+        until: Timestamp,
+    ) -> spinney::Result<()> {
+        if !self.recorder.is_on() {
+            return Ok(());
+        }
+        Recorder::put_past(txn, &self.table, &past_of(state, schema, until))
     }
 
     /// Adds, within a transaction, paths that were arrays to the row of an index.
@@ -408,7 +485,7 @@ impl Catalog {
     /// A number that no table has had. It is durable with the row that is put next, or never seen.
     fn take_number(&self, next: &mut u64) -> Result<u64> {
         let number = *next;
-        self.commit(|txn| txn.put(&self.table, NUMBER_KEY, (number + 1).to_le_bytes()))?;
+        self.commit(None, |txn, _| txn.put(&self.table, NUMBER_KEY, (number + 1).to_le_bytes()))?;
         *next += 1;
         Ok(number)
     }
@@ -420,21 +497,41 @@ impl Catalog {
         bits.to_be_bytes()
     }
 
-    fn put_row(&self, number: u64, schema: &Schema) -> Result<()> {
+    fn put_row(&self, number: u64, schema: &Schema, event: Option<DocumentBuf>) -> Result<()> {
         let row = row::encode(number, schema);
-        self.commit(|txn| txn.put(&self.table, schema.namespace.as_str(), row.as_bytes()))
+        self.commit(event, |txn, _| txn.put(&self.table, schema.namespace.as_str(), row.as_bytes())).map(drop)
     }
 
-    /// Commits a change of the catalog durably. A write of multikey paths may be in the way, which is then tried again.
-    fn commit(&self, mut write: impl FnMut(&mut Transaction) -> spinney::Result<()>) -> Result<()> {
+    /// Commits a change of the catalog durably, with a note of it, and returns its time. A write of multikey paths may
+    /// be in the way, which is then tried again.
+    fn commit(
+        &self,
+        event: Option<DocumentBuf>,
+        mut write: impl FnMut(&mut Transaction, Timestamp) -> spinney::Result<()>,
+    ) -> Result<Timestamp> {
+        let events: Vec<DocumentBuf> = event.into_iter().collect();
         loop {
             let mut txn = self.engine.begin();
-            write(&mut txn)?;
+            let time = self.recorder.tick(&self.engine);
+            write(&mut txn, time)?;
+            if self.recorder.is_on() && !events.is_empty() {
+                txn.note(Note { time: Some(time), events: events.clone(), ..Note::default() }.encode());
+            }
             match txn.commit_with(Durability::Sync) {
                 Err(error) if error.kind() == spinney::ErrorKind::Conflict => {}
-                committed => return Ok(committed?),
+                committed => return Ok(committed.map(|()| time)?),
             }
         }
+    }
+}
+
+fn past_of(state: &CollectionState, schema: &Schema, until: Timestamp) -> Past {
+    Past {
+        table: state.table.id(),
+        number: state.number,
+        uuid: schema.uuid,
+        namespace: schema.namespace.as_str().to_owned(),
+        until,
     }
 }
 

@@ -18,6 +18,7 @@ use crate::catalog::index_entry::{EncodedId, IndexEntry};
 use crate::catalog::{Catalog, CollectionState, Index, Schema, SchemaGuard};
 use crate::exec::stored::{Documents, StoredDocument};
 use crate::keys::{KeySet, encode_id};
+use crate::notes::{Journal, Note, SessionNote};
 
 /// A transaction: it sees the documents as they were when it began, with its own writes on top. Dropping it rolls it
 /// back.
@@ -31,6 +32,11 @@ pub struct DocumentTransaction {
     pub(super) buffers: Buffers,
     pub(super) claims: Claims,
     pub(super) bypass_validation: bool,
+    /// Nothing when the log is not kept.
+    pub(super) journal: Option<Journal>,
+    /// Whether something was written.
+    pub(super) has_written: bool,
+    session: Option<SessionNote>,
 }
 
 /// Memory that the writes of a transaction share.
@@ -67,8 +73,19 @@ impl DocumentTransaction {
         if !matches!(claims, Claims::AtCommit | Claims::Probe) {
             txn.set_lock_wait(claims.wait());
         }
-        let (held, multikey, buffers) = (SmallVec::new(), Vec::new(), Buffers::default());
-        Self { catalog, txn, held, multikey, buffers, claims, bypass_validation: false }
+        let journal = catalog.recorder().is_on().then(Journal::default);
+        Self {
+            catalog,
+            txn,
+            held: SmallVec::new(),
+            multikey: Vec::new(),
+            buffers: Buffers::default(),
+            claims,
+            bypass_validation: false,
+            journal,
+            has_written: false,
+            session: None,
+        }
     }
 
     /// Whether documents that are written from now on need not match their collection's validator.
@@ -90,6 +107,17 @@ impl DocumentTransaction {
     #[must_use]
     pub fn documents(&self, collection: &CollectionState) -> Documents {
         Documents::new(self.txn.range(&collection.table, ..))
+    }
+
+    /// The session for the note of the commit.
+    pub fn set_session(&mut self, session: SessionNote) {
+        self.session = Some(session);
+    }
+
+    /// Whether the transaction has written something.
+    #[must_use]
+    pub const fn has_written(&self) -> bool {
+        self.has_written
     }
 
     /// The engine's transaction, for reads of indexes.
@@ -115,7 +143,18 @@ impl DocumentTransaction {
     }
 
     pub(super) fn finish(self, durability: Option<Durability>) -> Result<()> {
-        let Self { txn, held, multikey, claims, .. } = self;
+        let Self { catalog, mut txn, held, multikey, claims, journal, has_written, session, .. } = self;
+        if has_written {
+            let time = catalog.recorder().tick(catalog.engine());
+            let changes = journal.map(Journal::finish);
+            let note = Note {
+                time: changes.is_some().then_some(time),
+                session,
+                changes: changes.flatten(),
+                events: Vec::new(),
+            };
+            txn.note(note.encode());
+        }
         claims.commit(txn, durability)?;
         multikey.iter().for_each(|(index, found)| index.stored_multikey(found));
         drop(held);

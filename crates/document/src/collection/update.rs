@@ -215,7 +215,7 @@ impl DocumentTransaction {
             return Ok(Changed { new: updated.document, modified: false });
         }
         let new = checked(updated.document.view(), collection)?;
-        let modified = self.put_over(collection.state(), old, new.view(), Some(&updated))?;
+        let modified = self.put_over(collection.state(), old, new.view(), Some(&updated), !update.is_replacement())?;
         let new = match new {
             Prepared::Changed(new) => new,
             Prepared::Same(_) => updated.document,

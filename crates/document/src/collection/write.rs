@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::duplicate::{duplicate_id, duplicate_key};
-use super::entries::{Change, differences};
+use super::entries::{Change as KeyChange, differences};
 use super::prepare::check_id;
 use super::transaction::DocumentTransaction;
 use crate::base::{Error, ErrorCode, Result};
@@ -14,6 +14,7 @@ use crate::catalog::index_entry::ENTRY_KEY_BYTES_MAX;
 use crate::catalog::options::{ValidationAction, ValidationLevel};
 use crate::catalog::{CollectionState, Index, Schema};
 use crate::keys::{KeySet, extract};
+use crate::notes::journal::Change;
 use crate::update::Updated;
 
 impl DocumentTransaction {
@@ -36,6 +37,7 @@ impl DocumentTransaction {
         self.check_unique(&schema)?;
         self.write_entries(&schema)?;
         self.txn.put(&collection.table, self.buffers.id.key(), document.as_bytes())?;
+        self.record(collection, &schema, (None, Some(document)), false);
         Ok(())
     }
 
@@ -44,16 +46,17 @@ impl DocumentTransaction {
     /// # Errors
     /// `ImmutableField` (66) when the documents have different `_id`s; else as [`Self::insert`].
     pub fn replace(&mut self, collection: &CollectionState, old: Document<'_>, new: Document<'_>) -> Result<bool> {
-        self.put_over(collection, old, new, None)
+        self.put_over(collection, old, new, None, false)
     }
 
-    /// As [`Self::replace`], by an update that tells which paths it changed.
+    /// As [`Self::replace`], by an update that tells which paths it changed, and that keeps the document or does not.
     pub(super) fn put_over(
         &mut self,
         collection: &CollectionState,
         old: Document<'_>,
         new: Document<'_>,
         updated: Option<&Updated>,
+        is_update: bool,
     ) -> Result<bool> {
         let schema = self.hold(collection)?;
         let (old_id, id) = (id_of(old)?, self.take_id(new)?);
@@ -72,6 +75,7 @@ impl DocumentTransaction {
         self.check_unique(&schema)?;
         self.write_entries(&schema)?;
         self.txn.put(&collection.table, self.buffers.id.key(), new.as_bytes())?;
+        self.record(collection, &schema, (Some(old), Some(new)), is_update);
         Ok(true)
     }
 
@@ -86,7 +90,24 @@ impl DocumentTransaction {
         self.find_keys(&schema, Some(document), None, None)?;
         self.write_entries(&schema)?;
         self.txn.delete(&collection.table, self.buffers.id.key())?;
+        self.record(collection, &schema, (Some(document), None), false);
         Ok(())
+    }
+
+    /// Takes note of a change for readers of the log.
+    fn record(
+        &mut self,
+        collection: &CollectionState,
+        schema: &Schema,
+        (old, new): (Option<Document<'_>>, Option<Document<'_>>),
+        is_update: bool,
+    ) {
+        self.has_written = true;
+        if let Some(journal) = &mut self.journal {
+            let keeps_before = schema.options.keeps_images;
+            let key = self.buffers.id.key();
+            journal.add(Change { collection: collection.number, key, old, new, is_update, keeps_before });
+        }
     }
 
     /// Encodes a document's `_id` into the buffer, and returns it.
@@ -132,7 +153,7 @@ impl DocumentTransaction {
                 continue;
             }
             for change in differences(before, after) {
-                if let Change::Added(key) = change {
+                if let KeyChange::Added(key) = change {
                     self.claims.claim(&mut self.txn, &index.table, key.fields)?;
                     if self.txn.contains(&index.table, key.fields)? {
                         return Err(duplicate_key(schema, index, key));
@@ -149,12 +170,12 @@ impl DocumentTransaction {
         let mut lacking: Vec<(&Arc<Index>, &KeySet)> = Vec::new();
         for (index, (before, after)) in schema.indexes.iter().zip(&buffers.keys) {
             for change in differences(before, after) {
-                let (Change::Removed(key) | Change::Added(key) | Change::Retyped(key)) = change;
+                let (KeyChange::Removed(key) | KeyChange::Added(key) | KeyChange::Retyped(key)) = change;
                 buffers.entry.set(index, key, &buffers.id)?;
-                if matches!(change, Change::Removed(_) | Change::Retyped(_)) {
+                if matches!(change, KeyChange::Removed(_) | KeyChange::Retyped(_)) {
                     txn.single_delete(&index.table, buffers.entry.key())?;
                 }
-                if matches!(change, Change::Added(_) | Change::Retyped(_)) {
+                if matches!(change, KeyChange::Added(_) | KeyChange::Retyped(_)) {
                     txn.put(&index.table, buffers.entry.key(), buffers.entry.value())?;
                 }
             }

@@ -148,10 +148,11 @@ impl Database {
     /// # Errors
     /// As [`Self::drop_collection`]; some may be dropped then.
     pub fn drop_database(&self, database: &str) -> Result<()> {
-        for (namespace, _) in self.catalog.list(Some(database)) {
-            self.catalog.drop_namespace(&namespace)?;
+        let names = self.catalog.list(Some(database));
+        for (namespace, _) in &names {
+            self.catalog.drop_namespace(namespace)?;
         }
-        Ok(())
+        if names.is_empty() { Ok(()) } else { self.catalog.database_dropped(database) }
     }
 
     /// Gives a collection another name; with `drop_target`, in place of the collection that has it.
@@ -269,7 +270,7 @@ impl Database {
     /// `NamespaceNotFound` (26), `InvalidOptions` (72) for an option that cannot be changed, and those of
     /// [`CollectionOptions::parse`].
     pub fn modify_collection(&self, namespace: &str, changes: Document<'_>) -> Result<()> {
-        let changeable = ["validator", "validationLevel", "validationAction"];
+        let changeable = ["validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"];
         if let Some(other) = changes.elements().find(|element| !changeable.iter().any(|name| element.name == *name)) {
             let what = format!("the option '{}' of a collection cannot be changed", other.name);
             return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));

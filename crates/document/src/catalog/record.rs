@@ -1,0 +1,250 @@
+//! What the log is told of commits in notes, and the names that collections had.
+//!
+//! # Format
+//! In the table of the catalog: under the key `#r`, the document `{time, lsn}` of the moment since which all commits
+//! have notes, while that is so; under `#h-<table>-<time>`, in hexadecimal digits, `{ns, n, uuid, time}` for each table
+//! of a collection that was dropped or renamed then, as long as the log may have changes of before.
+//!
+//! # Concurrency
+//! Two locks, each held for a moment and never both.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use spinney::{Durability, Lsn, Table, TableId, Transaction};
+
+use crate::base::{Environment, Result};
+use crate::bson::{Document, DocumentBuf, Timestamp, Value};
+use crate::notes::{ClusterClock, Note};
+
+/// The first bytes of the keys of former names.
+const PAST: &str = "#h-";
+
+/// The key of the moment since which commits have notes.
+const SINCE: &str = "#r";
+
+/// The most positions of the log that are remembered by their time.
+const POINTS_MAX: usize = 100_000;
+
+/// How far apart two commits may be in time that stand in the log in the other order, in seconds.
+const DISORDER_SECONDS: u32 = 60;
+
+/// A name that a collection had.
+#[derive(Clone, Debug)]
+pub struct Past {
+    /// The table of its documents.
+    pub table: TableId,
+    /// The number of the collection.
+    pub number: u64,
+    /// The UUID.
+    pub uuid: [u8; 16],
+    /// The name, `database.collection`.
+    pub namespace: String,
+    /// When the name ended.
+    pub until: Timestamp,
+}
+
+/// A moment since which all commits have notes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Since {
+    /// The cluster time.
+    pub time: Timestamp,
+    /// The position in the log.
+    pub lsn: Lsn,
+}
+
+/// Gives commits their times, and keeps what readers of the log need to know.
+#[derive(Debug)]
+pub struct Recorder {
+    clock: ClusterClock,
+    environment: Arc<dyn Environment>,
+    since: Option<Since>,
+    past: RwLock<Vec<Past>>,
+    /// Positions before which no commit of this time or later stands, in ascending order.
+    points: Mutex<Vec<(Timestamp, Lsn)>>,
+}
+
+/// Whether a key of the catalog's table is one of this file.
+pub(super) fn is_record(key: &[u8]) -> bool {
+    key == SINCE.as_bytes() || key.starts_with(PAST.as_bytes())
+}
+
+impl Recorder {
+    /// Begins to record, if the options of the engine keep the log.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(super) fn open(engine: &spinney::Database, table: &Table, environment: Arc<dyn Environment>) -> Result<Self> {
+        let clock = ClusterClock::default();
+        let options = engine.options();
+        let keeps = options.log_keep_bytes > 0 || options.log_keep_time > Duration::ZERO;
+        let stored = table.get(SINCE)?;
+        let stored = stored.as_deref().and_then(Document::from_checked_bytes).and_then(since_of);
+        let mut past = read_past(table)?;
+        past.iter().for_each(|past| clock.advance(past.until));
+        let since = match stored {
+            Some(since) if keeps => Some(since),
+            _ if keeps && !engine.is_read_only() => Some(begin(engine, table, &clock, environment.now_ms())?),
+            _ => None,
+        };
+        if !engine.is_read_only() && (stored.is_some() || !past.is_empty()) {
+            let oldest = if keeps { oldest_time(engine)? } else { None };
+            forget(engine, table, &mut past, oldest, stored.is_some() && !keeps)?;
+        }
+        since.iter().for_each(|since| clock.advance(since.time));
+        clock.tick(environment.now_ms());
+        Ok(Self { clock, environment, since, past: RwLock::new(past), points: Mutex::default() })
+    }
+
+    /// The clock of the cluster time.
+    #[must_use]
+    pub const fn clock(&self) -> &ClusterClock {
+        &self.clock
+    }
+
+    /// Since when all commits have notes; nothing when they have none.
+    #[must_use]
+    pub const fn since(&self) -> Option<Since> {
+        self.since
+    }
+
+    /// Whether commits have notes of what they change.
+    #[must_use]
+    pub const fn is_on(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// The time of a commit that is made now.
+    #[must_use]
+    pub fn tick(&self, engine: &spinney::Database) -> Timestamp {
+        let time = self.clock.tick(self.environment.now_ms());
+        if self.is_on() {
+            let mut points = self.points.lock();
+            if points.last().is_none_or(|(last, _)| last.time < time.time) {
+                if points.len() == POINTS_MAX {
+                    let mut at = 0;
+                    points.retain(|_| {
+                        at += 1;
+                        at % 2 == 0
+                    });
+                }
+                points.push((time, engine.log_end()));
+            }
+        }
+        time
+    }
+
+    /// A position of the log before which no commit of a time or later stands, if one is remembered.
+    #[must_use]
+    pub fn position_before(&self, time: Timestamp) -> Option<Lsn> {
+        let points = self.points.lock();
+        let behind = points.partition_point(|(known, _)| *known <= time);
+        points.get(behind.checked_sub(1)?).map(|(_, lsn)| *lsn)
+    }
+
+    /// The name that a table's collection had at a time, when it has another one now or is dropped.
+    #[must_use]
+    pub fn past(&self, table: TableId, time: Timestamp) -> Option<Past> {
+        let past = self.past.read();
+        past.iter().filter(|past| past.table == table && past.until >= time).min_by_key(|past| past.until).cloned()
+    }
+
+    /// Writes, within a transaction, that a name ends at a time.
+    pub(super) fn put_past(txn: &mut Transaction, catalog: &Table, past: &Past) -> spinney::Result<()> {
+        let key = format!("{PAST}{:08x}-{:016x}", past.table.0, past.until.bits());
+        let row = doc! {
+            "ns": past.namespace.as_str(), "n": past.number.cast_signed(), "uuid": Value::Binary(4, &past.uuid),
+            "time": Value::Timestamp(past.until),
+        };
+        txn.put(catalog, key, row.as_bytes())
+    }
+
+    /// Remembers that a name has ended.
+    pub(super) fn ended(&self, past: Past) {
+        self.past.write().push(past);
+    }
+}
+
+fn since_of(row: Document<'_>) -> Option<Since> {
+    match (row.get("time")?, row.get("lsn")?) {
+        (Value::Timestamp(time), lsn) => Some(Since { time, lsn: Lsn(lsn.as_exact_i64()?.cast_unsigned()) }),
+        _ => None,
+    }
+}
+
+/// Writes durably that commits have notes from now on.
+fn begin(engine: &spinney::Database, table: &Table, clock: &ClusterClock, now_ms: i64) -> Result<Since> {
+    let since = Since { time: clock.tick(now_ms), lsn: engine.log_end() };
+    let row = doc! {"time": Value::Timestamp(since.time), "lsn": since.lsn.0.cast_signed()};
+    let mut txn = engine.begin();
+    txn.put(table, SINCE, row.as_bytes())?;
+    txn.note(Note { time: Some(since.time), ..Note::default() }.encode());
+    txn.commit_with(Durability::Sync)?;
+    Ok(since)
+}
+
+fn read_past(table: &Table) -> Result<Vec<Past>> {
+    let mut found = Vec::new();
+    let mut rows = table.prefix(PAST);
+    while let Some((key, row)) = rows.advance()? {
+        let digits = key.get(PAST.len()..PAST.len() + 8).and_then(|digits| std::str::from_utf8(digits).ok());
+        let table = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        found.extend(table.and_then(|table| past_of(TableId(table), Document::from_checked_bytes(row)?)));
+    }
+    Ok(found)
+}
+
+fn past_of(table: TableId, row: Document<'_>) -> Option<Past> {
+    let (Value::Binary(_, uuid), Value::Timestamp(until)) = (row.get("uuid")?, row.get("time")?) else { return None };
+    Some(Past {
+        table,
+        number: row.get("n")?.as_exact_i64()?.cast_unsigned(),
+        uuid: *uuid.first_chunk()?,
+        namespace: row.get("ns")?.as_str()?.to_owned(),
+        until,
+    })
+}
+
+/// The time of the oldest commit of the log that has one.
+fn oldest_time(engine: &spinney::Database) -> Result<Option<Timestamp>> {
+    for commit in engine.changes(engine.log_start())? {
+        if let Some(time) = Note::decode(commit?.note()).and_then(|note| note.time) {
+            return Ok(Some(time));
+        }
+    }
+    Ok(None)
+}
+
+/// Forgets the names that ended before the oldest time of the log, or all of them.
+fn forget(
+    engine: &spinney::Database,
+    table: &Table,
+    past: &mut Vec<Past>,
+    oldest: Option<Timestamp>,
+    stopped: bool,
+) -> Result<()> {
+    let keeps = |past: &Past| oldest.is_some_and(|oldest| past.until.time + DISORDER_SECONDS >= oldest.time);
+    let mut txn = engine.begin();
+    for gone in past.iter().filter(|past| !keeps(past)) {
+        txn.delete(table, format!("{PAST}{:08x}-{:016x}", gone.table.0, gone.until.bits()))?;
+    }
+    if stopped {
+        txn.delete(table, SINCE)?;
+    }
+    txn.commit()?;
+    past.retain(keeps);
+    Ok(())
+}
+
+/// An event of a collection for a note: `{op, ns, uuid, ..}`.
+pub(super) fn event(op: &str, namespace: &str, uuid: [u8; 16]) -> crate::bson::DocumentBuilder {
+    let mut builder = crate::bson::DocumentBuilder::new();
+    builder.append("op", op).append("ns", namespace).append("uuid", Value::Binary(4, &uuid));
+    builder
+}
+
+/// An event of a whole database.
+pub(super) fn database_event(op: &str, database: &str) -> DocumentBuf {
+    doc! {"op": op, "ns": database}
+}
