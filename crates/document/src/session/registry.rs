@@ -1,0 +1,369 @@
+//! The sessions of a database.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use spinney::Durability;
+
+use super::id::SessionId;
+use super::retry::RetryableWrites;
+use super::transaction::{OpenTransaction, aborted};
+use crate::base::error::TRANSIENT_TRANSACTION_ERROR;
+use crate::base::{Error, ErrorCode, Result};
+use crate::collection::DocumentTransaction;
+use crate::database::Database;
+use crate::notes::{Note, SessionNote};
+
+/// After how many milliseconds without use a session is forgotten.
+pub const SESSION_IDLE_MS: i64 = 30 * 60 * 1000;
+
+/// How many milliseconds a transaction may stay open.
+pub const TRANSACTION_MS: i64 = 60_000;
+
+/// How often sessions are looked through, in milliseconds.
+const SWEEP_MS: i64 = 1000;
+
+/// All sessions.
+#[derive(Debug)]
+pub struct Sessions {
+    database: Database,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    sessions: HashMap<SessionId, Arc<Session>>,
+    swept_ms: i64,
+}
+
+/// A session.
+#[derive(Debug)]
+pub struct Session {
+    id: SessionId,
+    /// When it was used last, in milliseconds since 1970. Only the sweep reads it.
+    used_ms: AtomicI64,
+    state: Mutex<State>,
+}
+
+/// What a session does with its newest number.
+#[derive(Debug, Default)]
+pub struct State {
+    /// The newest number.
+    number: Option<i64>,
+    use_: Use,
+}
+
+#[derive(Debug, Default)]
+enum Use {
+    #[default]
+    Nothing,
+    Writes(Arc<RetryableWrites>),
+    Open(Arc<OpenTransaction>),
+    Committed,
+    Aborted,
+}
+
+impl Sessions {
+    /// The sessions of a database, with what the notes in its log say of those of before.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn open(database: Database) -> Result<Self> {
+        let this = Self { database, known: Mutex::default() };
+        let now = this.now();
+        let engine = this.database.engine();
+        for commit in engine.changes(engine.log_start())? {
+            let Some(note) = Note::decode(commit?.note()) else { continue };
+            if let Some(time) = note.time {
+                this.database.catalog().recorder().clock().advance(time);
+            }
+            if let Some(note) = note.session {
+                this.remember(note, now);
+            }
+        }
+        Ok(this)
+    }
+
+    fn remember(&self, note: SessionNote, now: i64) {
+        let session = self.enter(&SessionId { uuid: note.id, user: note.user.clone() }, now);
+        let mut state = session.state.lock();
+        if state.number.is_some_and(|number| number > note.txn_number) {
+            return;
+        }
+        let same = state.number == Some(note.txn_number);
+        state.number = Some(note.txn_number);
+        if note.is_transaction {
+            state.use_ = Use::Committed;
+            return;
+        }
+        let writes = match &state.use_ {
+            Use::Writes(writes) if same => Arc::clone(writes),
+            _ => Arc::new(RetryableWrites::new(session.id.clone(), note.txn_number)),
+        };
+        writes.add(note.outcomes);
+        state.use_ = Use::Writes(writes);
+    }
+
+    fn now(&self) -> i64 {
+        self.database.environment().now_ms()
+    }
+
+    /// The session with an id, which begins when there is none.
+    pub fn enter(&self, id: &SessionId, now_ms: i64) -> Arc<Session> {
+        let mut known = self.known.lock();
+        if now_ms.saturating_sub(known.swept_ms) >= SWEEP_MS {
+            known.sweep(now_ms);
+        }
+        let session = known.sessions.entry(id.clone()).or_insert_with(|| Arc::new(Session::new(id.clone())));
+        // A time for the sweep, which orders nothing.
+        session.used_ms.store(now_ms, Ordering::Relaxed);
+        Arc::clone(session)
+    }
+
+    /// The ids of all sessions.
+    #[must_use]
+    pub fn list(&self) -> Vec<SessionId> {
+        self.known.lock().sessions.keys().cloned().collect()
+    }
+
+    /// How many transactions are open.
+    #[must_use]
+    pub fn open_transactions(&self) -> usize {
+        let sessions: Vec<Arc<Session>> = self.known.lock().sessions.values().cloned().collect();
+        sessions.iter().filter(|session| session.open().is_some()).count()
+    }
+
+    /// Ends sessions: their open transactions are aborted.
+    pub fn end(&self, is_meant: impl Fn(&SessionId) -> bool) -> Vec<SessionId> {
+        let ended: Vec<Arc<Session>> = {
+            let mut known = self.known.lock();
+            let ids: Vec<SessionId> = known.sessions.keys().filter(|id| is_meant(id)).cloned().collect();
+            ids.iter().filter_map(|id| known.sessions.remove(id)).collect()
+        };
+        ended
+            .iter()
+            .map(|session| {
+                session.abort_open();
+                session.id.clone()
+            })
+            .collect()
+    }
+
+    /// Aborts the open transactions of sessions, which go on.
+    pub fn kill(&self, is_meant: impl Fn(&SessionId) -> bool) -> Vec<SessionId> {
+        let sessions: Vec<Arc<Session>> = self.known.lock().sessions.values().cloned().collect();
+        let meant = sessions.into_iter().filter(|session| is_meant(&session.id));
+        meant
+            .map(|session| {
+                session.abort_open();
+                session.id.clone()
+            })
+            .collect()
+    }
+
+    /// Aborts transactions that have been open for too long, and forgets sessions that were not used.
+    pub fn sweep(&self, now_ms: i64) {
+        self.known.lock().sweep(now_ms);
+    }
+
+    /// Begins the transaction of a number in a session.
+    ///
+    /// # Errors
+    /// `TransactionTooOld` (225), `ConflictingOperationInProgress` (117).
+    pub fn begin(&self, session: &Session, number: i64) -> Result<Arc<OpenTransaction>> {
+        let mut state = session.state.lock();
+        match state.number {
+            Some(newest) if newest > number => return Err(too_old(session, number, newest)),
+            Some(newest) if newest == number => {
+                let what = "Only servers in a sharded cluster can start a new transaction at the active transaction \
+                            number";
+                return Err(Error::new(ErrorCode::CONFLICTING_OPERATION_IN_PROGRESS, what));
+            }
+            _ => {}
+        }
+        state.leave();
+        let transaction = DocumentTransaction::locking(Arc::clone(self.database.catalog()));
+        let open = Arc::new(OpenTransaction::new(number, self.now(), transaction));
+        state.number = Some(number);
+        state.use_ = Use::Open(Arc::clone(&open));
+        Ok(open)
+    }
+
+    /// The open transaction of a number in a session.
+    ///
+    /// # Errors
+    /// `NoSuchTransaction` (251), `TransactionTooOld` (225), `TransactionCommitted` (256).
+    pub fn resume(&self, session: &Session, number: i64) -> Result<Arc<OpenTransaction>> {
+        let mut state = session.state.lock();
+        state.check(session, number)?;
+        match &state.use_ {
+            Use::Open(open) if self.now().saturating_sub(open.started_ms) < TRANSACTION_MS => Ok(Arc::clone(open)),
+            Use::Open(open) => {
+                open.abort();
+                state.use_ = Use::Aborted;
+                Err(aborted(number))
+            }
+            Use::Committed => Err(committed(number)),
+            Use::Aborted => Err(aborted(number)),
+            Use::Nothing | Use::Writes(_) => Err(no_such(number, state.number)),
+        }
+    }
+
+    /// The writes of a number in a session that are done once.
+    ///
+    /// # Errors
+    /// `TransactionTooOld` (225); `ConflictingOperationInProgress` (117) when the number is a transaction's.
+    pub fn writes(&self, session: &Session, number: i64) -> Result<Arc<RetryableWrites>> {
+        let mut state = session.state.lock();
+        match (state.number, &state.use_) {
+            (Some(newest), _) if newest > number => return Err(too_old(session, number, newest)),
+            (Some(newest), Use::Writes(writes)) if newest == number => return Ok(Arc::clone(writes)),
+            (Some(newest), _) if newest == number => {
+                let what = format!("Transaction number {number} is the number of a transaction of the session");
+                return Err(Error::new(ErrorCode::CONFLICTING_OPERATION_IN_PROGRESS, what));
+            }
+            _ => {}
+        }
+        state.leave();
+        let writes = Arc::new(RetryableWrites::new(session.id.clone(), number));
+        state.number = Some(number);
+        state.use_ = Use::Writes(Arc::clone(&writes));
+        Ok(writes)
+    }
+
+    /// Commits the transaction of a number; again, when it is committed already.
+    ///
+    /// # Errors
+    /// `NoSuchTransaction` (251), `TransactionTooOld` (225); `WriteConflict` (112) with the label
+    /// `TransientTransactionError`; others with `UnknownTransactionCommitResult`.
+    pub fn commit(&self, session: &Session, number: i64, durability: Option<Durability>) -> Result<()> {
+        let mut state = session.state.lock();
+        state.check(session, number)?;
+        let open = match &state.use_ {
+            Use::Committed => return Ok(()),
+            Use::Open(open) => Arc::clone(open),
+            Use::Aborted => return Err(aborted(number)),
+            Use::Nothing | Use::Writes(_) => return Err(no_such(number, state.number)),
+        };
+        let note = SessionNote {
+            id: session.id.uuid,
+            user: session.id.user.clone(),
+            txn_number: number,
+            is_transaction: true,
+            outcomes: Vec::new(),
+        };
+        let done = if self.now().saturating_sub(open.started_ms) < TRANSACTION_MS {
+            open.commit(note, durability)
+        } else {
+            open.abort();
+            Err(aborted(number))
+        };
+        state.use_ = if done.is_ok() { Use::Committed } else { Use::Aborted };
+        done
+    }
+
+    /// Ends the transaction of a number without its writes.
+    ///
+    /// # Errors
+    /// `NoSuchTransaction` (251), `TransactionTooOld` (225), `TransactionCommitted` (256).
+    pub fn abort(&self, session: &Session, number: i64) -> Result<()> {
+        let mut state = session.state.lock();
+        state.check(session, number)?;
+        match &state.use_ {
+            Use::Open(open) => open.abort(),
+            Use::Committed => return Err(committed(number)),
+            Use::Aborted => return Err(aborted(number)),
+            Use::Nothing | Use::Writes(_) => return Err(no_such(number, state.number)),
+        }
+        state.use_ = Use::Aborted;
+        Ok(())
+    }
+}
+
+impl Known {
+    fn sweep(&mut self, now_ms: i64) {
+        self.swept_ms = now_ms;
+        self.sessions.retain(|_, session| {
+            if let Some(open) = session.open() {
+                if now_ms.saturating_sub(open.started_ms) >= TRANSACTION_MS && open.try_abort() {
+                    session.abort_open();
+                }
+                return true;
+            }
+            // Orders nothing.
+            now_ms.saturating_sub(session.used_ms.load(Ordering::Relaxed)) < SESSION_IDLE_MS
+                || Arc::strong_count(session) > 1
+        });
+    }
+}
+
+impl Session {
+    fn new(id: SessionId) -> Self {
+        Self { id, used_ms: AtomicI64::default(), state: Mutex::default() }
+    }
+
+    /// The id.
+    #[must_use]
+    pub const fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// The open transaction, unless a command is changing that now.
+    fn open(&self) -> Option<Arc<OpenTransaction>> {
+        match &self.state.try_lock()?.use_ {
+            Use::Open(open) => Some(Arc::clone(open)),
+            _ => None,
+        }
+    }
+
+    fn abort_open(&self) {
+        let mut state: MutexGuard<'_, State> = self.state.lock();
+        if let Use::Open(open) = &state.use_ {
+            open.abort();
+            state.use_ = Use::Aborted;
+        }
+    }
+}
+
+impl State {
+    /// Ends what the session did with its number, for a newer one.
+    fn leave(&mut self) {
+        if let Use::Open(open) = &self.use_ {
+            open.abort();
+        }
+        self.use_ = Use::Nothing;
+    }
+
+    fn check(&self, session: &Session, number: i64) -> Result<()> {
+        match self.number {
+            Some(newest) if newest > number => Err(too_old(session, number, newest)),
+            Some(newest) if newest == number => Ok(()),
+            newest => Err(no_such(number, newest)),
+        }
+    }
+}
+
+fn too_old(session: &Session, number: i64, newest: i64) -> Error {
+    let what = format!(
+        "Cannot start transaction with {{ txnNumber: {number} }} on session {} because a newer transaction with \
+         txnNumber {newest} has already started on this session.",
+        session.id
+    );
+    Error::new(ErrorCode::TRANSACTION_TOO_OLD, what)
+}
+
+fn no_such(number: i64, newest: Option<i64>) -> Error {
+    let what = format!(
+        "Given transaction number {number} does not match any in-progress transactions. The active transaction number \
+         is {}",
+        newest.unwrap_or(-1)
+    );
+    Error::new(ErrorCode::NO_SUCH_TRANSACTION, what).with_label(TRANSIENT_TRANSACTION_ERROR)
+}
+
+fn committed(number: i64) -> Error {
+    let what = format!("Transaction with {{ txnNumber: {number} }} has been committed.");
+    Error::new(ErrorCode::TRANSACTION_COMMITTED, what)
+}

@@ -1,0 +1,179 @@
+//! Statements of a session: alone, once however often they are sent, or in an open transaction.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::id::SessionId;
+use super::transaction::OpenTransaction;
+use crate::base::{Error, Result};
+use crate::bson::Document;
+use crate::collection::{Collection, DocumentTransaction, InsertMany, WriteOptions};
+use crate::notes::{Outcome, SessionNote};
+
+/// The statements of a session's newest number that have been done.
+#[derive(Debug)]
+pub struct RetryableWrites {
+    session: SessionId,
+    number: i64,
+    /// The first `stmtId`, how many statements, and what each did.
+    done: Mutex<Vec<(i32, u64, Outcome)>>,
+}
+
+/// Where a statement runs.
+#[derive(Clone, Debug, Default)]
+pub enum Scope {
+    /// In a transaction of its own.
+    #[default]
+    Alone,
+    /// In a transaction of its own, whose note tells what it did, unless it was done before.
+    Once(Arc<RetryableWrites>),
+    /// In an open transaction.
+    Within(Arc<OpenTransaction>),
+}
+
+impl RetryableWrites {
+    pub(super) fn new(session: SessionId, number: i64) -> Self {
+        Self { session, number, done: Mutex::default() }
+    }
+
+    pub(super) fn add(&self, outcomes: impl IntoIterator<Item = (i32, u64, Outcome)>) {
+        self.done.lock().extend(outcomes);
+    }
+
+    /// What a statement did, if it was done.
+    #[must_use]
+    pub fn outcome(&self, statement: i32) -> Option<Outcome> {
+        let done = self.done.lock();
+        let is_of = |(first, count, _): &&(i32, u64, Outcome)| {
+            statement.checked_sub(*first).is_some_and(|at| u64::try_from(at).is_ok_and(|at| at < *count))
+        };
+        done.iter().find(is_of).map(|(_, _, outcome)| outcome.clone())
+    }
+
+    fn note(&self, outcomes: Vec<(i32, u64, Outcome)>) -> SessionNote {
+        SessionNote {
+            id: self.session.uuid,
+            user: self.session.user.clone(),
+            txn_number: self.number,
+            is_transaction: false,
+            outcomes,
+        }
+    }
+}
+
+impl Scope {
+    /// Runs a statement that changes at most one document; what it did, and whether that was before.
+    ///
+    /// # Errors
+    /// What `body` says, and those of the commit.
+    pub fn run(
+        &self,
+        collection: &Collection,
+        options: WriteOptions,
+        statement: i32,
+        mut body: impl FnMut(&mut DocumentTransaction) -> Result<Outcome>,
+    ) -> Result<(Outcome, bool)> {
+        match self {
+            Self::Alone => Ok((collection.transact(options, body)?, false)),
+            Self::Within(open) => Ok((open.with(body)?, false)),
+            Self::Once(writes) => {
+                if let Some(outcome) = writes.outcome(statement) {
+                    return Ok((outcome, true));
+                }
+                let outcome = collection.transact(options, |txn| {
+                    let outcome = body(txn)?;
+                    txn.set_session(writes.note(vec![(statement, 1, outcome.clone())]));
+                    Ok(outcome)
+                })?;
+                writes.add([(statement, 1, outcome.clone())]);
+                Ok((outcome, false))
+            }
+        }
+    }
+
+    /// Inserts documents, of which each is the statement that `statements` has in its place; the places of those that
+    /// were done before are returned too, and count as inserted.
+    ///
+    /// # Errors
+    /// Those of the engine; documents that cannot be inserted are told in the result.
+    pub fn insert(
+        &self,
+        collection: &Collection,
+        documents: &[Document<'_>],
+        statements: impl Fn(usize) -> i32,
+        ordered: bool,
+        options: WriteOptions,
+    ) -> Result<(InsertMany, Vec<usize>)> {
+        match self {
+            Self::Alone => {
+                let inserted = collection.insert_many(documents.iter().copied(), ordered, options)?;
+                Ok((inserted, Vec::new()))
+            }
+            Self::Within(open) => {
+                let mut result = InsertMany::default();
+                open.with(|txn| {
+                    for (at, document) in documents.iter().enumerate() {
+                        match txn.insert_prepared(collection, *document) {
+                            Ok(()) => result.inserted += 1,
+                            Err(error) if error.is_conflict() => return Err(error),
+                            Err(error) => {
+                                result.errors.push((at, error));
+                                break;
+                            }
+                        }
+                    }
+                    Ok(())
+                })?;
+                Ok((result, Vec::new()))
+            }
+            Self::Once(writes) => {
+                let places = 0..documents.len();
+                let (before, left): (Vec<usize>, Vec<usize>) =
+                    places.partition(|at| writes.outcome(statements(*at)).is_some());
+                let mut result =
+                    insert_once(collection, documents, &left, writes, &statements, ordered, options)?;
+                result.inserted += before.len();
+                Ok((result, before))
+            }
+        }
+    }
+}
+
+fn insert_once(
+    collection: &Collection,
+    documents: &[Document<'_>],
+    left: &[usize],
+    writes: &RetryableWrites,
+    statements: &impl Fn(usize) -> i32,
+    ordered: bool,
+    options: WriteOptions,
+) -> Result<InsertMany> {
+    let noted: Mutex<Vec<(i32, u64, Outcome)>> = Mutex::default();
+    let note = |txn: &mut DocumentTransaction, inserted: &[usize]| {
+        let outcomes = spans(inserted.iter().map(|at| statements(left[*at])));
+        *noted.lock() = outcomes.clone();
+        txn.set_session(writes.note(outcomes));
+    };
+    let committed = || writes.add(noted.lock().drain(..));
+    let chosen = left.iter().map(|at| documents[*at]);
+    let mut result = collection.insert_many_noted(chosen, ordered, options, &note, &committed)?;
+    result.errors.iter_mut().for_each(|(at, _): &mut (usize, Error)| *at = left[*at]);
+    Ok(result)
+}
+
+/// Statements that follow each other as one entry.
+fn spans(statements: impl Iterator<Item = i32>) -> Vec<(i32, u64, Outcome)> {
+    let mut spans: Vec<(i32, u64, Outcome)> = Vec::new();
+    for statement in statements {
+        match spans.last_mut() {
+            Some((first, count, _)) if distance(*first, statement) == Some(*count) => *count += 1,
+            _ => spans.push((statement, 1, Outcome::Inserted)),
+        }
+    }
+    spans
+}
+
+fn distance(first: i32, statement: i32) -> Option<u64> {
+    u64::try_from(i64::from(statement) - i64::from(first)).ok()
+}
