@@ -22,6 +22,7 @@
 //! | [`exec`] | queries that run |
 //! | [`collection`] | documents: insert, find by `_id`, replace, delete; index maintenance, builds, validation |
 //! | [`database`] | [`Database`], where a program begins |
+//! | [`session`] | sessions: transactions between commands, writes that are done once |
 //! | [`command`] | commands as clients of MongoDB send them |
 
 // Before the modules, which use it.
@@ -54,6 +55,7 @@ pub mod pipeline;
 pub mod plan;
 pub mod projection;
 pub mod query;
+pub mod session;
 pub mod update;
 
 pub use base::{Error, ErrorCode, Result};

@@ -120,6 +120,11 @@ codes! {
     NO_REPLICATION_ENABLED = 76 "NoReplicationEnabled";
     VIEW_DEPTH_LIMIT_EXCEEDED = 165 "ViewDepthLimitExceeded";
     AMBIGUOUS_INDEX_KEY_PATTERN = 181 "AmbiguousIndexKeyPattern";
+    CONFLICTING_OPERATION_IN_PROGRESS = 117 "ConflictingOperationInProgress";
+    SNAPSHOT_TOO_OLD = 239 "SnapshotTooOld";
+    INVALID_RESUME_TOKEN = 260 "InvalidResumeToken";
+    CHANGE_STREAM_FATAL_ERROR = 280 "ChangeStreamFatalError";
+    NO_MATCHING_DOCUMENT = 47 "NoMatchingDocument";
     IDL_UNKNOWN_FIELD = 40415 "IDLUnknownField";
     IDL_FAILED_TO_PARSE = 40414 "IDLFailedToParse";
     IDL_DUPLICATE_FIELD = 40413 "IDLDuplicateField";

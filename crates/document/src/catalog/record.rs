@@ -8,6 +8,9 @@
 //! # Concurrency
 //! Two locks, each held for a moment and never both.
 
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +19,7 @@ use spinney::{Durability, Lsn, Table, TableId, Transaction};
 
 use crate::base::{Environment, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp, Value};
-use crate::notes::{ClusterClock, Note};
+use crate::notes::{ClusterClock, Note, SessionNote};
 
 /// The first bytes of the keys of former names.
 const PAST: &str = "#h-";
@@ -61,6 +64,8 @@ pub struct Recorder {
     environment: Arc<dyn Environment>,
     since: Option<Since>,
     past: RwLock<Vec<Past>>,
+    /// What the log said of sessions at open.
+    sessions: HashMap<([u8; 16], String), SessionNote>,
     /// Positions before which no commit of this time or later stands, in ascending order.
     points: Mutex<Vec<(Timestamp, Lsn)>>,
 }
@@ -83,24 +88,40 @@ impl Recorder {
         let stored = stored.as_deref().and_then(Document::from_checked_bytes).and_then(since_of);
         let mut past = read_past(table)?;
         past.iter().for_each(|past| clock.advance(past.until));
+        let mut seen = Seen::default();
+        if !engine.is_read_only() {
+            seen.read(engine, &clock)?;
+        }
         let since = match stored {
             Some(since) if keeps => Some(since),
             _ if keeps && !engine.is_read_only() => Some(begin(engine, table, &clock, environment.now_ms())?),
             _ => None,
         };
         if !engine.is_read_only() && (stored.is_some() || !past.is_empty()) {
-            let oldest = if keeps { oldest_time(engine)? } else { None };
+            let oldest = seen.oldest.filter(|_| keeps);
             forget(engine, table, &mut past, oldest, stored.is_some() && !keeps)?;
         }
         since.iter().for_each(|since| clock.advance(since.time));
         clock.tick(environment.now_ms());
-        Ok(Self { clock, environment, since, past: RwLock::new(past), points: Mutex::default() })
+        Ok(Self {
+            clock,
+            environment,
+            since,
+            past: RwLock::new(past),
+            points: Mutex::default(),
+            sessions: seen.sessions,
+        })
     }
 
     /// The clock of the cluster time.
     #[must_use]
     pub const fn clock(&self) -> &ClusterClock {
         &self.clock
+    }
+
+    /// What the log said at open of the newest numbers of sessions.
+    pub fn sessions(&self) -> impl Iterator<Item = &SessionNote> {
+        self.sessions.values()
     }
 
     /// Since when all commits have notes; nothing when they have none.
@@ -206,14 +227,38 @@ fn past_of(table: TableId, row: Document<'_>) -> Option<Past> {
     })
 }
 
-/// The time of the oldest commit of the log that has one.
-fn oldest_time(engine: &spinney::Database) -> Result<Option<Timestamp>> {
-    for commit in engine.changes(engine.log_start())? {
-        if let Some(time) = Note::decode(commit?.note()).and_then(|note| note.time) {
-            return Ok(Some(time));
+/// What the notes in the log say.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The time of the oldest commit that has one.
+    oldest: Option<Timestamp>,
+    sessions: HashMap<([u8; 16], String), SessionNote>,
+}
+
+impl Seen {
+    fn read(&mut self, engine: &spinney::Database, clock: &ClusterClock) -> Result<()> {
+        for commit in engine.changes(engine.log_start())? {
+            let Some(note) = Note::decode(commit?.note()) else { continue };
+            if let Some(time) = note.time {
+                clock.advance(time);
+                self.oldest.get_or_insert(time);
+            }
+            note.session.into_iter().for_each(|session| self.remember(session));
+        }
+        Ok(())
+    }
+
+    /// Keeps what was done under the newest number of a session.
+    fn remember(&mut self, note: SessionNote) {
+        match self.sessions.entry((note.id, note.user.clone())) {
+            Entry::Vacant(entry) => drop(entry.insert(note)),
+            Entry::Occupied(mut entry) => match entry.get().txn_number.cmp(&note.txn_number) {
+                Ordering::Less => drop(entry.insert(note)),
+                Ordering::Equal => entry.get_mut().outcomes.extend(note.outcomes),
+                Ordering::Greater => {}
+            },
         }
     }
-    Ok(None)
 }
 
 /// Forgets the names that ended before the oldest time of the log, or all of them.

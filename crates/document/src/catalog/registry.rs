@@ -201,7 +201,7 @@ impl Catalog {
             return Err(not_found(&format!("view {namespace} does not exist")));
         }
         let row = row::encode_view(self.new_uuid(), &options);
-        self.commit(|txn| txn.put(&self.table, namespace.as_str(), row.as_bytes()))?;
+        self.commit(None, |txn, _| txn.put(&self.table, namespace.as_str(), row.as_bytes()))?;
         self.names.write().insert(namespace.clone(), Entry::View(Arc::new(options)));
         Ok(())
     }

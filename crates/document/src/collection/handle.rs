@@ -9,7 +9,7 @@ use spinney::Durability;
 use super::prepare::{Prepared, prepare};
 use super::transaction::DocumentTransaction;
 use super::validate::{Validation, validate};
-use crate::base::{Environment, Error, ErrorCode, Result};
+use crate::base::{Environment, Result};
 use crate::bson::{Document, ObjectIds, Value, ValueBuf};
 use crate::catalog::{Catalog, CollectionState, Namespace, Schema};
 use crate::exec::Execution;
@@ -21,12 +21,6 @@ use crate::plan::Query;
 /// How often a statement is tried that conflicts with others.
 const TRIES: u32 = 100;
 
-/// The most documents of one transaction of an `insert_many`.
-const INSERT_DOCUMENTS_MAX: usize = 1000;
-
-/// The most bytes of documents of one transaction of an `insert_many`.
-const INSERT_BYTES_MAX: usize = 4 << 20;
-
 /// How a write is committed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteOptions {
@@ -34,15 +28,6 @@ pub struct WriteOptions {
     pub durability: Option<Durability>,
     /// Whether documents need not match the collection's validator.
     pub bypass_validation: bool,
-}
-
-/// What became of the documents of an `insert_many`.
-#[derive(Debug, Default)]
-pub struct InsertMany {
-    /// How many were inserted.
-    pub inserted: usize,
-    /// The positions of those that were not, and why, in ascending order.
-    pub errors: Vec<(usize, Error)>,
 }
 
 /// A collection. Cheap to clone.
@@ -104,80 +89,6 @@ impl Collection {
         let prepared = self.prepare(document)?;
         self.transact(options, |txn| txn.insert(&self.state, prepared.view()))?;
         Ok(ValueBuf::from(prepared.id()))
-    }
-
-    /// Inserts documents, in transactions of up to a thousand. With `ordered`, it stops at the first that cannot be
-    /// inserted; else all others are inserted.
-    ///
-    /// # Errors
-    /// Those of the engine; what was inserted before stays. Documents that cannot be inserted are told in the result.
-    pub fn insert_many<'d>(
-        &self,
-        documents: impl IntoIterator<Item = Document<'d>>,
-        ordered: bool,
-        options: WriteOptions,
-    ) -> Result<InsertMany> {
-        let mut result = InsertMany::default();
-        let (mut part, mut bytes): (Vec<(usize, Prepared<'d>)>, _) = (Vec::new(), 0);
-        for (position, document) in documents.into_iter().enumerate() {
-            let refused = match self.prepare(document) {
-                Ok(prepared) => {
-                    bytes += prepared.view().as_bytes().len();
-                    part.push((position, prepared));
-                    None
-                }
-                Err(error) => Some(error),
-            };
-            // Those before one that is refused come first.
-            if refused.is_some() || part.len() == INSERT_DOCUMENTS_MAX || bytes >= INSERT_BYTES_MAX {
-                self.insert_part(&mut part, ordered, options, &mut result)?;
-                bytes = 0;
-                if ordered && !result.errors.is_empty() {
-                    return Ok(result);
-                }
-            }
-            if let Some(error) = refused {
-                result.errors.push((position, error));
-                if ordered {
-                    return Ok(result);
-                }
-            }
-        }
-        self.insert_part(&mut part, ordered, options, &mut result)?;
-        Ok(result)
-    }
-
-    /// Inserts documents in one transaction, without those that cannot be.
-    fn insert_part(
-        &self,
-        part: &mut Vec<(usize, Prepared<'_>)>,
-        ordered: bool,
-        options: WriteOptions,
-        result: &mut InsertMany,
-    ) -> Result<()> {
-        if part.is_empty() {
-            return Ok(());
-        }
-        let (inserted, errors) = self.transact(options, |txn| {
-            let (mut inserted, mut errors) = (0, Vec::new());
-            for (position, prepared) in part.iter() {
-                match txn.insert(&self.state, prepared.view()) {
-                    Ok(()) => inserted += 1,
-                    Err(error) if is_of_document(&error) => {
-                        errors.push((*position, error));
-                        if ordered {
-                            break;
-                        }
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok((inserted, errors))
-        })?;
-        result.inserted += inserted;
-        result.errors.extend(errors);
-        part.clear();
-        Ok(())
     }
 
     /// The document with an `_id`.
@@ -272,7 +183,7 @@ impl Collection {
         }
     }
 
-    fn prepare<'d>(&self, document: Document<'d>) -> Result<Prepared<'d>> {
+    pub(super) fn prepare<'d>(&self, document: Document<'d>) -> Result<Prepared<'d>> {
         prepare(document, || self.new_id())
     }
 
@@ -293,20 +204,6 @@ impl Collection {
         let seconds = u32::try_from(self.environment.now_ms() / 1000).unwrap_or_default();
         self.ids.next(seconds)
     }
-}
-
-/// Whether an error is about one document, so that others may still be inserted.
-pub(super) fn is_of_document(error: &Error) -> bool {
-    !matches!(
-        error.code(),
-        ErrorCode::WRITE_CONFLICT
-            | ErrorCode::LOCK_TIMEOUT
-            | ErrorCode::OUT_OF_DISK_SPACE
-            | ErrorCode::DATA_CORRUPTION_DETECTED
-            | ErrorCode::SHUTDOWN_IN_PROGRESS
-            | ErrorCode::INTERNAL_ERROR
-            | ErrorCode::NAMESPACE_NOT_FOUND
-    )
 }
 
 /// Waits before another try: not at all at first, then up to 20 ms.

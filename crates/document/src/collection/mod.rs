@@ -17,6 +17,7 @@ mod entries;
 mod expire;
 pub mod find_and_modify;
 pub mod handle;
+pub mod insert;
 mod parts;
 pub mod prepare;
 pub mod transaction;
@@ -26,7 +27,8 @@ mod write;
 
 pub use delete::DeleteStatement;
 pub use find_and_modify::{FindAndModify, FindOneOptions, FoundAndModified};
-pub use handle::{Collection, InsertMany, WriteOptions};
+pub use handle::{Collection, WriteOptions};
+pub use insert::InsertMany;
 pub use transaction::DocumentTransaction;
 pub use update::{UpdateOptions, UpdateResult, UpdateStatement};
 pub use validate::Validation;

@@ -8,7 +8,7 @@ use super::state::Counters;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Kind;
-use crate::collection::handle::InsertMany;
+use crate::collection::InsertMany;
 
 /// The most statements of one command of writes.
 pub(super) const STATEMENTS_MAX: usize = 100_000;

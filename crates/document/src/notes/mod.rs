@@ -1,19 +1,24 @@
-//! Notes: what the log says of a commit beside the puts and deletes of the engine's tables. Change streams and retryable
-//! writes are read from them.
+//! Notes: what the log says of a commit beside the puts and deletes of the engine's tables. Change streams and
+//! retryable writes are read from them.
 //!
 //! # Format
-//! A note begins with a byte of flags for its sections, which follow in this order; numbers are little-endian, counts
-//! and lengths are of seven bits a byte, the lowest first, with the eighth bit set in all but the last.
+//! A note begins with a byte of flags for its sections, which follow in this order. Numbers of fixed size are
+//! little-endian; counts and lengths are of seven bits a byte, the lowest first, with the eighth bit set in all but the
+//! last.
 //!
-//! | flag | section |
-//! |---|---|
-//! | 1 | the cluster time: u64, seconds in the upper half |
-//! | 2 | the session: UUID, length and name of the user, `txnNumber` i64, 1 for a transaction and 0 for retryable writes, count of outcomes, and each: the first `stmtId`, the count of statements, a byte for the kind (0 inserted; 1 changed: matched, modified, length and `{"": _id}` of an upsert; 2 returned: length and document) |
-//! | 4 | the changes of documents in the order of the statements: count, and each: its place among the commit's changes of collections in the order of collection numbers and keys, a byte for the kind (0 insert, 1 replace, 2 update, 3 delete; 16 more with the document before), for an update the length and the description, for a delete the length and `{_id: ..}`, and the length and the document before |
-//! | 8 | events of collections and indexes: count, and each: length and document |
+//! - Flag 1, the cluster time: u64, with the seconds in the upper half.
+//! - Flag 2, the session: UUID; length and name of the user; `txnNumber`, i64; 1 for a transaction and 0 for retryable
+//!   writes; the count of outcomes. Each outcome: the first `stmtId`, i32; the count of statements; a byte for what they
+//!   did. 0: inserted. 1: changed; the counts of matched and modified documents, and length and `{"": _id}` of an
+//!   upsert. 2: returned; length and document.
+//! - Flag 4, the changes of documents in the order of the statements: their count. Each: its place among the commit's
+//!   changes of collections in the order of collection numbers and keys; a byte for the kind, 0 insert, 1 replace, 2
+//!   update, 3 delete, and 16 more with the document before; for an update, length and description; for a delete,
+//!   length and `{_id: ..}`, which is left out where the key tells it; length and the document before.
+//! - Flag 8, events of collections and indexes: their count, and each with its length.
 //!
 //! Without the third section all changes are inserts, in the order of collection numbers and keys; so the note of an
-//! insert is nine bytes. A database that does not keep its log has notes of sessions only.
+//! insert has nine bytes. A database that does not keep its log has notes of sessions only.
 
 pub mod clock;
 pub mod diff;

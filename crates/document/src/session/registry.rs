@@ -14,7 +14,7 @@ use crate::base::error::TRANSIENT_TRANSACTION_ERROR;
 use crate::base::{Error, ErrorCode, Result};
 use crate::collection::DocumentTransaction;
 use crate::database::Database;
-use crate::notes::{Note, SessionNote};
+use crate::notes::SessionNote;
 
 /// After how many milliseconds without use a session is forgotten.
 pub const SESSION_IDLE_MS: i64 = 30 * 60 * 1000;
@@ -66,44 +66,27 @@ enum Use {
 }
 
 impl Sessions {
-    /// The sessions of a database, with what the notes in its log say of those of before.
-    ///
-    /// # Errors
-    /// Those of the engine.
-    pub fn open(database: Database) -> Result<Self> {
+    /// The sessions of a database, with what the notes in its log said of those of before when it was opened.
+    #[must_use]
+    pub fn new(database: Database) -> Self {
         let this = Self { database, known: Mutex::default() };
         let now = this.now();
-        let engine = this.database.engine();
-        for commit in engine.changes(engine.log_start())? {
-            let Some(note) = Note::decode(commit?.note()) else { continue };
-            if let Some(time) = note.time {
-                this.database.catalog().recorder().clock().advance(time);
-            }
-            if let Some(note) = note.session {
-                this.remember(note, now);
-            }
-        }
-        Ok(this)
+        let catalog = Arc::clone(this.database.catalog());
+        catalog.recorder().sessions().for_each(|note| this.remember(note.clone(), now));
+        this
     }
 
     fn remember(&self, note: SessionNote, now: i64) {
         let session = self.enter(&SessionId { uuid: note.id, user: note.user.clone() }, now);
         let mut state = session.state.lock();
-        if state.number.is_some_and(|number| number > note.txn_number) {
-            return;
-        }
-        let same = state.number == Some(note.txn_number);
         state.number = Some(note.txn_number);
-        if note.is_transaction {
-            state.use_ = Use::Committed;
-            return;
-        }
-        let writes = match &state.use_ {
-            Use::Writes(writes) if same => Arc::clone(writes),
-            _ => Arc::new(RetryableWrites::new(session.id.clone(), note.txn_number)),
+        state.use_ = if note.is_transaction {
+            Use::Committed
+        } else {
+            let writes = RetryableWrites::new(session.id.clone(), note.txn_number);
+            writes.add(note.outcomes);
+            Use::Writes(Arc::new(writes))
         };
-        writes.add(note.outcomes);
-        state.use_ = Use::Writes(writes);
     }
 
     fn now(&self) -> i64 {

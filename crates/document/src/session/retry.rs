@@ -8,6 +8,7 @@ use super::id::SessionId;
 use super::transaction::OpenTransaction;
 use crate::base::{Error, Result};
 use crate::bson::Document;
+use crate::collection::insert::Noted;
 use crate::collection::{Collection, DocumentTransaction, InsertMany, WriteOptions};
 use crate::notes::{Outcome, SessionNote};
 
@@ -114,7 +115,7 @@ impl Scope {
                 let mut result = InsertMany::default();
                 open.with(|txn| {
                     for (at, document) in documents.iter().enumerate() {
-                        match txn.insert_prepared(collection, *document) {
+                        match txn.insert_one(collection, *document) {
                             Ok(()) => result.inserted += 1,
                             Err(error) if error.is_conflict() => return Err(error),
                             Err(error) => {
@@ -131,8 +132,7 @@ impl Scope {
                 let places = 0..documents.len();
                 let (before, left): (Vec<usize>, Vec<usize>) =
                     places.partition(|at| writes.outcome(statements(*at)).is_some());
-                let mut result =
-                    insert_once(collection, documents, &left, writes, &statements, ordered, options)?;
+                let mut result = insert_once(collection, documents, &left, writes, &statements, ordered, options)?;
                 result.inserted += before.len();
                 Ok((result, before))
             }
@@ -149,15 +149,16 @@ fn insert_once(
     ordered: bool,
     options: WriteOptions,
 ) -> Result<InsertMany> {
-    let noted: Mutex<Vec<(i32, u64, Outcome)>> = Mutex::default();
+    let made: Mutex<Vec<(i32, u64, Outcome)>> = Mutex::default();
     let note = |txn: &mut DocumentTransaction, inserted: &[usize]| {
         let outcomes = spans(inserted.iter().map(|at| statements(left[*at])));
-        *noted.lock() = outcomes.clone();
+        *made.lock() = outcomes.clone();
         txn.set_session(writes.note(outcomes));
     };
-    let committed = || writes.add(noted.lock().drain(..));
+    let committed = || writes.add(made.lock().drain(..));
     let chosen = left.iter().map(|at| documents[*at]);
-    let mut result = collection.insert_many_noted(chosen, ordered, options, &note, &committed)?;
+    let noted = Noted { before_commit: &note, committed: &committed };
+    let mut result = collection.insert_many_noted(chosen, ordered, options, Some(noted))?;
     result.errors.iter_mut().for_each(|(at, _): &mut (usize, Error)| *at = left[*at]);
     Ok(result)
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use spinney::{Durability, Estimate, Range, Ranges, Snapshot, Table, Value};
+use spinney::{Durability, Estimate, Range, Ranges, SeqNum, Snapshot, Table, Value};
 
 use crate::base::error::{TRANSIENT_TRANSACTION_ERROR, UNKNOWN_COMMIT_RESULT};
 use crate::base::{Error, ErrorCode, Result};
 use crate::collection::DocumentTransaction;
 use crate::exec::Reader;
-use crate::exec::reader::KeyBounds;
 use crate::notes::SessionNote;
+use crate::plan::KeyBounds;
 
 /// An open transaction of a session.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Reader for TransactionReader {
         self.with(|reader| reader.get(table, key))
     }
 
-    fn multi_get(&self, table: &Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Value>>> {
+    fn multi_get(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         self.with(|reader| reader.multi_get(table, keys))
     }
 
@@ -109,6 +109,10 @@ impl Reader for TransactionReader {
 
     fn ranges(&self, table: &Table, ranges: Vec<KeyBounds>, reverse: bool) -> Ranges {
         self.with(|reader| reader.ranges(table, ranges, reverse))
+    }
+
+    fn seqnum(&self) -> SeqNum {
+        self.snapshot.seqnum()
     }
 
     fn estimate(&self, table: &Table, bounds: &KeyBounds) -> Result<Estimate> {
