@@ -113,6 +113,7 @@ codes! {
     API_VERSION_ERROR = 322 "APIVersionError";
     API_DEPRECATION_ERROR = 324 "APIDeprecationError";
     INTERRUPTED = 11601 "Interrupted";
+    INTERRUPTED_AT_SHUTDOWN = 11600 "InterruptedAtShutdown";
     CURSOR_IN_USE = 12051 "CursorInUse";
     UNKNOWN_REPL_WRITE_CONCERN = 79 "UnknownReplWriteConcern";
     UNSATISFIABLE_WRITE_CONCERN = 100 "UnsatisfiableWriteConcern";

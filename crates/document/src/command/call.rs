@@ -7,6 +7,7 @@ use super::cursors::{Limits, Owner};
 use super::generic::{self, Acknowledged, Generic};
 use super::parse;
 use super::request::Request;
+use super::scope::Scoped;
 use super::spec::Declaration;
 use super::state::State;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
@@ -15,6 +16,7 @@ use crate::catalog::{Entry, Namespace};
 use crate::collection::handle::WriteOptions;
 use crate::exec::Reader;
 use crate::expr::{self, Context};
+use crate::session::{Scope, TransactionReader};
 
 /// The fields of a reply, to which `ok` is added.
 pub type Reply = DocumentBuilder;
@@ -54,6 +56,8 @@ pub struct Call<'r> {
     pub interrupt: Arc<Interrupt>,
     /// When it began, in milliseconds since 1970.
     pub now_ms: i64,
+    /// The session, and where statements run.
+    pub scoped: Scoped,
 }
 
 impl<'r> Call<'r> {
@@ -197,12 +201,18 @@ impl<'r> Call<'r> {
         self.generic.read_concern.after
     }
 
-    /// Where the command reads.
+    /// Where the command reads: in its transaction, in the snapshot that it asks for, or in the newest state.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// `NoSuchTransaction` (251), `SnapshotTooOld` (239); those of the engine.
     pub fn reader(&self) -> Result<Box<dyn Reader>> {
-        Ok(Box::new(self.state.database.engine().snapshot()))
+        if let Scope::Within(open) = &self.scoped.scope {
+            return Ok(Box::new(TransactionReader::new(open)?));
+        }
+        Ok(Box::new(match self.scoped.snapshot_at {
+            Some(at) => self.state.snapshots.at(at, self.now_ms)?,
+            None => self.state.database.engine().snapshot(),
+        }))
     }
 
     /// How the command's writes are committed.

@@ -5,6 +5,7 @@ use super::commands::Command;
 use super::reply::{append_write_errors, count};
 use super::spec::{Field, FieldType, Privilege, Target};
 use super::state::Counters;
+use super::statement_ids::StatementIds;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Kind;
@@ -47,20 +48,23 @@ fn insert(call: &Call<'_>) -> Result<Reply> {
     Counters::add(&call.state.counters.insert, u64_of(documents.len()));
     let (namespace, options) = (call.entry()?.0, call.write_options()?);
     let ordered = call.flag("ordered").unwrap_or(true);
-    let inserted = match call.state.database.collection_or_create(namespace.as_str()) {
+    let ids = StatementIds::of(call, documents.len())?;
+    let (inserted, before) = match call.state.database.collection_or_create(namespace.as_str()) {
         Ok(collection) => {
-            let checked = documents.into_iter().map(|document| call.check().map(|()| document));
-            collection.insert_many(checked.map_while(Result::ok), ordered, options)?
+            call.scoped.scope.insert(&collection, &documents, |at| ids.get(at), ordered, options, || call.check())?
         }
         // A view takes no documents.
         Err(error) if error.code() == ErrorCode::COMMAND_NOT_SUPPORTED_ON_VIEW => {
-            InsertMany { inserted: 0, errors: vec![(0, error)] }
+            (InsertMany { inserted: 0, errors: vec![(0, error)] }, Vec::new())
         }
         Err(error) => return Err(error),
     };
-    call.check()?;
+    if !inserted.errors.is_empty() {
+        call.fail_transaction();
+    }
     let mut reply = Reply::new();
     reply.append("n", count(u64_of(inserted.inserted)));
     append_write_errors(&mut reply, &inserted.errors);
+    ids.append_retried(&mut reply, &before);
     Ok(reply)
 }

@@ -4,6 +4,7 @@
 //! checked by its declaration ([`parse`]), its generic fields are read ([`generic`]), and it runs as a [`Call`].
 
 mod aggregate;
+mod bulk_write;
 pub mod call;
 mod coll_mod;
 mod collections;
@@ -11,6 +12,7 @@ pub mod commands;
 mod count;
 pub mod cursors;
 mod find;
+mod find_and_modify;
 mod general;
 pub mod generic;
 mod get_more;
@@ -21,11 +23,16 @@ pub mod operations;
 pub mod parse;
 pub mod reply;
 pub mod request;
+pub mod scope;
+mod scoped;
 pub mod service;
 mod sizes;
+mod sessions;
 pub mod spec;
 pub mod state;
+mod statement_ids;
 mod table;
+mod writes;
 
 pub use call::Call;
 pub use commands::Command;

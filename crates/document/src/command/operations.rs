@@ -24,6 +24,8 @@ pub struct Operation {
     pub address: String,
     /// The session.
     pub session: Option<[u8; 16]>,
+    /// The user.
+    pub user: Option<String>,
     /// When it began, in milliseconds since 1970.
     pub started_ms: i64,
     /// How it is ended.

@@ -36,6 +36,9 @@ pub fn first_batch(call: &Call<'_>, mut cursor: Cursor, batch: FirstBatch) -> Re
         cursor.left_ms = call.interrupt.left_ms();
         call.state.cursors.add(cursor, &**call.state.database.environment(), call.cursor_limits())?
     };
+    if let Some(at) = call.scoped.snapshot_at {
+        reply.append("atClusterTime", crate::bson::Value::Timestamp(at));
+    }
     reply.append("id", id).append("ns", &namespace).close();
     Ok(reply)
 }

@@ -8,6 +8,8 @@ use super::operations::Operation;
 use super::parse;
 use super::reply::{append_details, short};
 use super::request::{Client, Request};
+use super::scope::Scoped;
+use super::scoped;
 use super::spec::Declaration;
 use super::state::{Counters, ServiceOptions, State};
 use super::table::table;
@@ -64,8 +66,12 @@ impl Service {
         table().find(name)
     }
 
-    /// Closes cursors that have not been used for too long. A server calls it every few seconds.
+    /// Closes cursors, transactions and sessions that have not been used for too long. A server calls it every few
+    /// seconds.
     pub fn sweep(&self) {
+        let now = self.state.now_ms();
+        self.state.sessions.sweep(now);
+        self.state.snapshots.sweep(now);
         let options = &self.state.options;
         let limits = super::cursors::Limits {
             idle_ms: options.cursor_idle_ms,
@@ -96,7 +102,7 @@ impl Service {
             return Ok(doc! {"help": &format!("help for: {} {}", command.name, command.help), "ok": 1.0});
         }
         self.count(command);
-        let call = self.call(command, request)?;
+        let mut call = self.call(command, request)?;
         let _running = self.state.operations.begin(Operation {
             id: 0,
             database: request.database.to_owned(),
@@ -104,10 +110,11 @@ impl Service {
             connection: request.client.connection,
             address: request.client.address.clone(),
             session: call.generic.session,
+            user: request.client.user.clone(),
             started_ms: call.now_ms,
             interrupt: Arc::clone(&call.interrupt),
         });
-        let mut reply = dispatch(&call)?;
+        let mut reply = dispatch(&mut call)?;
         reply.append("ok", 1.0);
         Ok(reply.finish())
     }
@@ -122,7 +129,8 @@ impl Service {
         let generic = Generic::parse(command, request.body)?;
         let now_ms = self.state.now_ms();
         let interrupt = Arc::new(Interrupt::after(Arc::clone(self.state.database.environment()), generic.max_time_ms));
-        Ok(Call { state: &self.state, table: table(), command, request, generic, interrupt, now_ms })
+        let scoped = Scoped::default();
+        Ok(Call { state: &self.state, table: table(), command, request, generic, interrupt, now_ms, scoped })
     }
 
     fn count(&self, command: &Declaration) {
@@ -139,12 +147,13 @@ impl Service {
 }
 
 /// Runs a command within its session.
-fn dispatch(call: &Call<'_>) -> Result<Reply> {
-    if call.generic.txn_number.is_some() {
-        let what = "Transaction numbers are only allowed on a replica set member or mongos";
-        return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
-    }
-    call.table.run(call)
+fn dispatch(call: &mut Call<'_>) -> Result<Reply> {
+    let entered = scoped::enter(call);
+    let done = entered.and_then(|scoped| {
+        call.scoped = scoped;
+        call.table.run(call)
+    });
+    scoped::leave(call, done)
 }
 
 /// The reply that tells an error.

@@ -8,6 +8,7 @@ use super::cursors::Cursors;
 use super::operations::Operations;
 use crate::bson::DocumentBuilder;
 use crate::database::Database;
+use crate::session::{Sessions, Snapshots};
 
 /// Options of a service.
 #[derive(Clone, Debug)]
@@ -48,6 +49,10 @@ pub struct State {
     pub database: Database,
     /// The options.
     pub options: ServiceOptions,
+    /// The sessions.
+    pub sessions: Sessions,
+    /// The snapshots that reads of several commands share.
+    pub snapshots: Snapshots,
     /// The open cursors.
     pub cursors: Cursors,
     /// The commands that run.
@@ -66,6 +71,8 @@ impl State {
     pub fn new(database: Database, options: ServiceOptions) -> Self {
         let started_ms = database.environment().now_ms();
         Self {
+            sessions: Sessions::new(database.clone()),
+            snapshots: Snapshots::default(),
             database,
             options,
             cursors: Cursors::default(),

@@ -77,7 +77,13 @@ impl Scope {
     ) -> Result<(Outcome, bool)> {
         match self {
             Self::Alone => Ok((collection.transact(options, body)?, false)),
-            Self::Within(open) => Ok((open.with(body)?, false)),
+            Self::Within(open) => {
+                let done = open.with(|txn| {
+                    txn.bypass_validation(options.bypass_validation);
+                    body(txn)
+                })?;
+                Ok((done, false))
+            }
             Self::Once(writes) => {
                 if let Some(outcome) = writes.outcome(statement) {
                     return Ok((outcome, true));
@@ -94,7 +100,7 @@ impl Scope {
     }
 
     /// Inserts documents, of which each is the statement that `statements` has in its place; the places of those that
-    /// were done before are returned too, and count as inserted.
+    /// were done before are returned too, and count as inserted. `check` is asked before each whether to go on.
     ///
     /// # Errors
     /// Those of the engine; documents that cannot be inserted are told in the result.
@@ -105,16 +111,22 @@ impl Scope {
         statements: impl Fn(usize) -> i32,
         ordered: bool,
         options: WriteOptions,
+        check: impl Fn() -> Result<()>,
     ) -> Result<(InsertMany, Vec<usize>)> {
         match self {
             Self::Alone => {
-                let inserted = collection.insert_many(documents.iter().copied(), ordered, options)?;
+                let checked = documents.iter().copied().map_while(|document| check().ok().map(|()| document));
+                let inserted = collection.insert_many(checked, ordered, options)?;
+                // Why it stopped early.
+                check()?;
                 Ok((inserted, Vec::new()))
             }
             Self::Within(open) => {
                 let mut result = InsertMany::default();
                 open.with(|txn| {
+                    txn.bypass_validation(options.bypass_validation);
                     for (at, document) in documents.iter().enumerate() {
+                        check()?;
                         match txn.insert_one(collection, *document) {
                             Ok(()) => result.inserted += 1,
                             Err(error) if error.is_conflict() => return Err(error),

@@ -1,0 +1,341 @@
+//! The command `bulkWrite`: inserts, updates and deletes of several collections.
+
+use super::call::{Call, Reply};
+use super::commands::Command;
+use super::cursors::{Cursor, Known};
+use super::insert::check_statements;
+use super::reply::{append_details, count, cursor_option, first_batch, short};
+use super::spec::{Field, FieldType, Privilege, Target};
+use super::statement_ids::StatementIds;
+use super::writes::{DeleteSpec, UpdateSpec, Written, check_fields, check_once, ends_command, is_set, value};
+use crate::base::num::{u64_of, usize_of};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf};
+use crate::catalog::Namespace;
+use crate::expr::Context;
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] =
+    &[Command::new("bulkWrite", Target::Value(&[]), "Writes to several collections.", bulk_write)
+        .fields(&[
+            Field::required("ops", FieldType::Documents),
+            Field::required("nsInfo", FieldType::Documents),
+            Field::optional("ordered", FieldType::Bool),
+            Field::optional("bypassDocumentValidation", FieldType::Bool),
+            Field::optional("bypassEmptyTsReplacement", FieldType::Bool),
+            Field::optional("let", FieldType::Object),
+            Field::optional("errorsOnly", FieldType::Bool),
+            Field::optional("cursor", FieldType::Object),
+            Field::optional("stmtId", FieldType::Int),
+            Field::optional("stmtIds", FieldType::Array),
+        ])
+        .needs(&[Privilege::on_cluster("bulkWrite")])
+        .writes()
+        .in_transactions()
+        .admin_only()
+        .stable()];
+
+const INSERT_FIELDS: &[Field] =
+    &[Field::required("insert", FieldType::Int), Field::required("document", FieldType::Object)];
+
+const UPDATE_FIELDS: &[Field] = &[
+    Field::required("update", FieldType::Int),
+    Field::required("filter", FieldType::Object),
+    Field::required("updateMods", FieldType::OneOf(&[Kind::Document, Kind::Array])),
+    Field::optional("multi", FieldType::Bool),
+    Field::optional("upsert", FieldType::Bool),
+    Field::optional("upsertSupplied", FieldType::Bool),
+    Field::optional("arrayFilters", FieldType::Documents),
+    Field::optional("hint", FieldType::OneOf(&[Kind::String, Kind::Document])),
+    Field::optional("constants", FieldType::Object),
+    Field::optional("collation", FieldType::Object),
+    Field::optional("sort", FieldType::Object),
+];
+
+const DELETE_FIELDS: &[Field] = &[
+    Field::required("delete", FieldType::Int),
+    Field::required("filter", FieldType::Object),
+    Field::optional("multi", FieldType::Bool),
+    Field::optional("hint", FieldType::OneOf(&[Kind::String, Kind::Document])),
+    Field::optional("collation", FieldType::Object),
+];
+
+const NAMESPACE_FIELDS: &[Field] = &[
+    Field::required("ns", FieldType::String),
+    Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
+    Field::optional("encryptionInformation", FieldType::Object),
+];
+
+/// A statement, and the place of its namespace.
+#[derive(Clone, Copy, Debug)]
+struct Operation<'r> {
+    place: usize,
+    what: What<'r>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What<'r> {
+    Insert(Document<'r>),
+    Update(UpdateSpec<'r>),
+    Delete(DeleteSpec<'r>),
+}
+
+impl<'r> Operation<'r> {
+    fn parse(operation: Document<'r>, namespaces: usize) -> Result<Self> {
+        let name = operation.first().and_then(|first| first.name.as_str()).unwrap_or_default();
+        let fields = match name {
+            "insert" => INSERT_FIELDS,
+            "update" => UPDATE_FIELDS,
+            "delete" => DELETE_FIELDS,
+            _ => {
+                let what = format!("BSON field 'bulkWrite.ops.{name}' is an unknown field.");
+                return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));
+            }
+        };
+        check_fields("bulkWrite.ops", fields, operation)?;
+        let number = operation.first().and_then(|first| first.value.as_number()?.trunc_to_i64()).unwrap_or(-1);
+        let place = u64::try_from(number).map(usize_of).ok().filter(|place| *place < namespaces);
+        let place = place.ok_or_else(|| {
+            let what = format!("BulkWrite ops entry has an invalid nsInfo index: {number}");
+            Error::bad_value(what)
+        })?;
+        let document = |name| value(operation, name).and_then(|value| value.as_document());
+        let filter = document("filter").unwrap_or(Document::empty());
+        let (hint, collation) = (value(operation, "hint"), value(operation, "collation"));
+        let multi = is_set(operation, "multi");
+        let what = match name {
+            "insert" => What::Insert(document("document").unwrap_or(Document::empty())),
+            "update" => What::Update(UpdateSpec {
+                filter,
+                update: value(operation, "updateMods").unwrap_or(Value::Null),
+                constants: document("constants"),
+                array_filters: value(operation, "arrayFilters"),
+                hint,
+                sort: document("sort"),
+                collation,
+                multi,
+                upsert: is_set(operation, "upsert"),
+            }),
+            _ => What::Delete(DeleteSpec { filter, hint, collation, multi }),
+        };
+        Ok(Self { place, what })
+    }
+
+    const fn is_multi(&self) -> bool {
+        match self.what {
+            What::Insert(_) => false,
+            What::Update(update) => update.multi,
+            What::Delete(delete) => delete.multi,
+        }
+    }
+}
+
+/// The sums that the reply tells.
+#[derive(Debug, Default)]
+struct Sums {
+    errors: u64,
+    inserted: u64,
+    matched: u64,
+    modified: u64,
+    upserted: u64,
+    deleted: u64,
+}
+
+/// What the statements have done so far.
+#[derive(Debug, Default)]
+struct Done {
+    sums: Sums,
+    /// Of each statement, unless only errors are asked for.
+    replies: Vec<DocumentBuf>,
+    before: Vec<usize>,
+    errors_only: bool,
+}
+
+impl Done {
+    fn add(&mut self, at: usize, n: u64, modified: Option<u64>, upserted: Option<&ValueBuf>) {
+        if self.errors_only {
+            return;
+        }
+        let mut builder = DocumentBuilder::new();
+        builder.append("ok", 1.0).append("idx", count(u64_of(at))).append("n", count(n));
+        if let Some(modified) = modified {
+            builder.append("nModified", count(modified));
+        }
+        if let Some(id) = upserted {
+            builder.open_document("upserted").append("_id", id.view()).close();
+        }
+        self.replies.push(builder.finish());
+    }
+
+    fn add_error(&mut self, at: usize, error: &Error, is_update: bool) {
+        self.sums.errors += 1;
+        let mut builder = DocumentBuilder::new();
+        builder.append("ok", 0.0).append("idx", count(u64_of(at))).append("code", error.code().number());
+        builder.append("errmsg", error.message());
+        append_details(&mut builder, error);
+        builder.append("n", 0);
+        if is_update {
+            builder.append("nModified", 0);
+        }
+        self.replies.push(builder.finish());
+    }
+}
+
+fn bulk_write(call: &Call<'_>) -> Result<Reply> {
+    let operations = call.documents("ops");
+    check_statements(operations.len())?;
+    let namespaces = call.documents("nsInfo");
+    let mut targets = Vec::with_capacity(namespaces.len());
+    for info in namespaces {
+        check_fields("bulkWrite.nsInfo", NAMESPACE_FIELDS, info)?;
+        let name = info.get("ns").and_then(|ns| ns.as_str()).unwrap_or_default();
+        targets.push(Written { call, namespace: Namespace::parse(name)?, options: call.write_options()? });
+    }
+    let count_of_targets = targets.len();
+    let parsed: Vec<Operation<'_>> =
+        operations.into_iter().map(|operation| Operation::parse(operation, count_of_targets)).collect::<Result<_>>()?;
+    parsed.iter().try_for_each(|operation| check_once(call, operation.is_multi()))?;
+    let ids = StatementIds::of(call, parsed.len())?;
+    let mut done = Done { errors_only: call.is_set("errorsOnly"), ..Done::default() };
+    run(call, &parsed, &targets, &ids, &mut done)?;
+    let sums = &done.sums;
+    let replies = Known::new(std::mem::take(&mut done.replies));
+    let cursor = Cursor::new(replies, call.owner("admin.$cmd.bulkWrite"), short(call.request.body));
+    let mut reply = first_batch(call, cursor, cursor_option(call)?)?;
+    for (name, sum) in [
+        ("nErrors", sums.errors),
+        ("nInserted", sums.inserted),
+        ("nMatched", sums.matched),
+        ("nModified", sums.modified),
+        ("nUpserted", sums.upserted),
+        ("nDeleted", sums.deleted),
+    ] {
+        reply.append(name, count(sum));
+    }
+    ids.append_retried(&mut reply, &done.before);
+    Ok(reply)
+}
+
+fn run(
+    call: &Call<'_>,
+    operations: &[Operation<'_>],
+    targets: &[Written<'_, '_>],
+    ids: &StatementIds,
+    done: &mut Done,
+) -> Result<()> {
+    let (context, ordered) = (call.context()?, call.flag("ordered").unwrap_or(true));
+    let mut at = 0;
+    while let Some(operation) = operations.get(at) {
+        call.check()?;
+        let target = &targets[operation.place];
+        let errors = done.sums.errors;
+        let next = match operation.what {
+            What::Insert(_) => {
+                let same =
+                    |other: &&Operation<'_>| other.place == operation.place && matches!(other.what, What::Insert(_));
+                let len = operations[at..].iter().take_while(same).count();
+                insert(call, target, &operations[at..at + len], at, ids, done)?;
+                at + len
+            }
+            _ => {
+                match change(operation, target, &context, at, ids, done) {
+                    Ok(()) => {}
+                    Err(error) if ends_command(call, &error) => return Err(error),
+                    Err(error) => done.add_error(at, &error, matches!(operation.what, What::Update(_))),
+                }
+                at + 1
+            }
+        };
+        at = next;
+        if done.sums.errors > errors {
+            if call.is_in_transaction() {
+                call.fail_transaction();
+                return Ok(());
+            }
+            if ordered {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Inserts the documents of statements that follow each other, the first of which is at a place.
+fn insert(
+    call: &Call<'_>,
+    target: &Written<'_, '_>,
+    operations: &[Operation<'_>],
+    first: usize,
+    ids: &StatementIds,
+    done: &mut Done,
+) -> Result<()> {
+    let documents: Vec<Document<'_>> = operations
+        .iter()
+        .filter_map(|operation| match operation.what {
+            What::Insert(document) => Some(document),
+            _ => None,
+        })
+        .collect();
+    let ordered = call.flag("ordered").unwrap_or(true);
+    let statement = |at: usize| ids.get(first + at);
+    let inserted = target.collection(true).and_then(|collection| {
+        let collection = collection.ok_or_else(|| Error::new(ErrorCode::NAMESPACE_NOT_FOUND, "no collection"))?;
+        call.scoped.scope.insert(&collection, &documents, statement, ordered, target.options, || call.check())
+    });
+    let (inserted, before) = match inserted {
+        Ok(inserted) => inserted,
+        Err(error) if error.code() == ErrorCode::COMMAND_NOT_SUPPORTED_ON_VIEW => {
+            done.add_error(first, &error, false);
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    done.before.extend(before.iter().map(|at| first + at));
+    let mut errors = inserted.errors.iter().peekable();
+    for at in 0..documents.len() {
+        match errors.next_if(|(failed, _)| *failed == at) {
+            Some((_, error)) => {
+                done.add_error(first + at, error, false);
+                if ordered {
+                    break;
+                }
+            }
+            None => {
+                done.sums.inserted += 1;
+                done.add(first + at, 1, None, None);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs an update or a delete.
+fn change(
+    operation: &Operation<'_>,
+    target: &Written<'_, '_>,
+    context: &Context,
+    at: usize,
+    ids: &StatementIds,
+    done: &mut Done,
+) -> Result<()> {
+    let before = match operation.what {
+        What::Update(update) => {
+            let (result, before) = update.run(target, context, ids.get(at))?;
+            done.sums.matched += result.matched;
+            done.sums.modified += result.modified;
+            done.sums.upserted += u64::from(result.upserted.is_some());
+            let n = result.matched + u64::from(result.upserted.is_some());
+            done.add(at, n, Some(result.modified), result.upserted.as_ref());
+            before
+        }
+        What::Delete(delete) => {
+            let (deleted, before) = delete.run(target, context, ids.get(at))?;
+            done.sums.deleted += deleted;
+            done.add(at, deleted, None, None);
+            before
+        }
+        What::Insert(_) => false,
+    };
+    done.before.extend(before.then_some(at));
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! Commands within sessions: where their statements run, and what a failure ends.
+
+use super::call::{Call, Reply};
+use super::generic::ReadLevel;
+use super::scope::Scoped;
+use super::spec::{Access, Declaration};
+use crate::base::error::{RETRYABLE_WRITE_ERROR, TRANSIENT_TRANSACTION_ERROR};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::Timestamp;
+use crate::session::{Scope, Session, SessionId};
+
+/// The commands whose writes are done once, however often they are sent.
+const RETRYABLE: [&str; 5] = ["insert", "update", "delete", "findAndModify", "bulkWrite"];
+
+/// The commands that end a transaction.
+const ENDS: [&str; 2] = ["commitTransaction", "abortTransaction"];
+
+/// How far ahead of this server's a time may be that a client tells, in seconds.
+const AHEAD_SECONDS_MAX: u32 = 365 * 24 * 3600;
+
+/// Finds where a command runs.
+///
+/// # Errors
+/// `NoSuchTransaction` (251), `TransactionTooOld` (225), `OperationNotSupportedInTransaction` (263) and others that
+/// tell that the session cannot run the command.
+pub(super) fn enter(call: &Call<'_>) -> Result<Scoped> {
+    let (generic, sessions) = (&call.generic, &call.state.sessions);
+    let clock = call.state.database.catalog().recorder().clock();
+    for time in [generic.cluster_time, generic.read_concern.after].into_iter().flatten() {
+        let ahead = time.time.saturating_sub(clock.last().time);
+        if ahead > AHEAD_SECONDS_MAX {
+            let what = "readConcern afterClusterTime value must not be greater than the current clusterTime";
+            return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+        }
+        clock.advance(time);
+    }
+    let mut scoped = Scoped::default();
+    if let Some(uuid) = generic.session {
+        let user = call.request.client.user.clone().unwrap_or_default();
+        scoped.session = Some(sessions.enter(&SessionId { uuid, user }, call.now_ms));
+    }
+    if let (Some(session), Some(number)) = (&scoped.session, generic.txn_number) {
+        scoped.scope = scope(call, session, number)?;
+    }
+    if generic.read_concern.level == Some(ReadLevel::Snapshot) && generic.autocommit.is_none() {
+        scoped.snapshot_at = Some(snapshot_time(call)?);
+    }
+    Ok(scoped)
+}
+
+fn scope(call: &Call<'_>, session: &Session, number: i64) -> Result<Scope> {
+    let (generic, sessions, name) = (&call.generic, &call.state.sessions, call.command.name);
+    if generic.autocommit.is_none() {
+        if !RETRYABLE.contains(&name) {
+            let what = format!(
+                "txnNumber may only be provided for multi-document transactions and retryable write commands. \
+                 autocommit:false was not provided, and {name} is not a retryable write command."
+            );
+            return Err(Error::new(ErrorCode::new(50768), what));
+        }
+        return Ok(Scope::Once(sessions.writes(session, number)?));
+    }
+    if ENDS.contains(&name) {
+        return Ok(Scope::Alone);
+    }
+    check_in_transaction(call.command, call.request.database)?;
+    if generic.start_transaction {
+        if generic.read_concern.at.is_some() {
+            let what = "readConcern atClusterTime is not supported in transactions";
+            return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+        }
+        close_cursors(call, session, |of| of < number);
+        return Ok(Scope::Within(sessions.begin(session, number)?));
+    }
+    if generic.read_concern.level.is_some() {
+        let what = "Only the first command in a transaction may specify a readConcern";
+        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    }
+    Ok(Scope::Within(sessions.resume(session, number)?))
+}
+
+fn check_in_transaction(command: &Declaration, database: &str) -> Result<()> {
+    let name = command.name;
+    let what = if !command.in_transaction {
+        format!("Cannot run '{name}' in a multi-document transaction.")
+    } else if matches!(database, "config" | "local") || (database == "admin" && command.access == Access::Write) {
+        format!("Cannot run command against the '{database}' database in a transaction.")
+    } else {
+        return Ok(());
+    };
+    // This one is sent to `admin` and tells its namespaces itself.
+    if name == "bulkWrite" {
+        return Ok(());
+    }
+    Err(Error::new(ErrorCode::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, what))
+}
+
+/// The time of the snapshot that a command reads from: the one that it names, or a new one.
+fn snapshot_time(call: &Call<'_>) -> Result<Timestamp> {
+    let recorder = call.state.database.catalog().recorder();
+    let engine = call.state.database.engine();
+    if let Some(at) = call.generic.read_concern.at {
+        if call.state.snapshots.at(at, call.now_ms).is_err() && at >= recorder.clock().last() {
+            recorder.clock().advance(at);
+            call.state.snapshots.add(at, engine.snapshot(), call.now_ms);
+        }
+        return Ok(at);
+    }
+    let at = recorder.tick(engine);
+    call.state.snapshots.add(at, engine.snapshot(), call.now_ms);
+    Ok(at)
+}
+
+/// What follows a command: a failure within a transaction ends it.
+///
+/// # Errors
+/// That of the command, with the labels that tell the driver what to do.
+pub(super) fn leave(call: &Call<'_>, done: Result<Reply>) -> Result<Reply> {
+    let error = match done {
+        Ok(reply) => return Ok(reply),
+        Err(error) => error,
+    };
+    let (name, number) = (call.command.name, call.generic.txn_number);
+    let code = error.code();
+    let in_transaction = call.generic.autocommit == Some(false);
+    let is_transient = matches!(
+        code,
+        ErrorCode::WRITE_CONFLICT
+            | ErrorCode::NO_SUCH_TRANSACTION
+            | ErrorCode::LOCK_TIMEOUT
+            | ErrorCode::SNAPSHOT_UNAVAILABLE
+            | ErrorCode::SNAPSHOT_TOO_OLD
+    );
+    let is_down = matches!(code, ErrorCode::SHUTDOWN_IN_PROGRESS | ErrorCode::INTERRUPTED_AT_SHUTDOWN);
+    if in_transaction {
+        call.fail_transaction();
+        if (is_transient || is_down) && !ENDS.contains(&name) {
+            return Err(error.with_label(TRANSIENT_TRANSACTION_ERROR));
+        }
+    }
+    let is_retryable = number.is_some() && (!in_transaction || ENDS.contains(&name));
+    Err(if is_down && is_retryable { error.with_label(RETRYABLE_WRITE_ERROR) } else { error })
+}
+
+/// Closes the cursors of a session's transactions.
+pub(super) fn close_cursors(call: &Call<'_>, session: &Session, is_meant: impl Fn(i64) -> bool) {
+    let id = session.id();
+    call.state.cursors.remove_where(|owner| {
+        owner.session == Some(id.uuid)
+            && owner.user.as_deref().unwrap_or_default() == id.user
+            && owner.txn_number.is_some_and(&is_meant)
+    });
+}
+
+impl Call<'_> {
+    /// Ends the transaction that the command is part of: a statement of it has failed.
+    pub fn fail_transaction(&self) {
+        if let (Some(session), Scope::Within(open)) = (&self.scoped.session, &self.scoped.scope) {
+            // It may have ended already.
+            let _ended = self.state.sessions.abort(session, open.number);
+            close_cursors(self, session, |number| number == open.number);
+        }
+    }
+
+    /// Whether the command is part of a transaction.
+    #[must_use]
+    pub const fn is_in_transaction(&self) -> bool {
+        matches!(self.scoped.scope, Scope::Within(_))
+    }
+}

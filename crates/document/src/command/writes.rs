@@ -1,0 +1,400 @@
+//! The commands `update` and `delete`.
+
+use super::call::{Call, Reply};
+use super::commands::Command;
+use super::find::hint;
+use super::insert::check_statements;
+use super::parse::{check_field, is_absent};
+use super::reply::{append_write_errors, count};
+use super::spec::{Field, FieldType, Privilege, Target};
+use super::state::Counters;
+use super::statement_ids::StatementIds;
+use crate::base::num::u64_of;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, Kind, Value, ValueBuf};
+use crate::catalog::{Namespace, check_collation};
+use crate::collection::{Collection, DeleteStatement, UpdateResult, UpdateStatement, WriteOptions};
+use crate::expr::Context;
+use crate::notes::Outcome;
+use crate::path::Sort;
+use crate::plan::Query;
+use crate::query::Filter;
+use crate::session::Scope;
+use crate::update::Update;
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("update", Target::Collection, "Updates documents.", update)
+        .fields(&[
+            Field::required("updates", FieldType::Documents),
+            Field::optional("ordered", FieldType::Bool),
+            Field::optional("bypassDocumentValidation", FieldType::Bool),
+            Field::optional("bypassEmptyTsReplacement", FieldType::Bool),
+            Field::optional("let", FieldType::Object),
+            Field::optional("stmtId", FieldType::Int),
+            Field::optional("stmtIds", FieldType::Array),
+            Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
+        ])
+        .needs(&[Privilege::on_collection("update")])
+        .writes()
+        .in_transactions()
+        .stable(),
+    Command::new("delete", Target::Collection, "Deletes documents.", delete)
+        .fields(&[
+            Field::required("deletes", FieldType::Documents),
+            Field::optional("ordered", FieldType::Bool),
+            Field::optional("let", FieldType::Object),
+            Field::optional("stmtId", FieldType::Int),
+            Field::optional("stmtIds", FieldType::Array),
+            Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
+        ])
+        .needs(&[Privilege::on_collection("remove")])
+        .writes()
+        .in_transactions()
+        .stable(),
+];
+
+/// The fields of a statement of `update`.
+const UPDATE_FIELDS: &[Field] = &[
+    Field::required("q", FieldType::Object),
+    Field::required("u", FieldType::OneOf(&[Kind::Document, Kind::Array])),
+    Field::optional("c", FieldType::Object),
+    Field::optional("multi", FieldType::Bool),
+    Field::optional("upsert", FieldType::Bool),
+    Field::optional("upsertSupplied", FieldType::Bool),
+    Field::optional("collation", FieldType::Object),
+    Field::optional("arrayFilters", FieldType::Documents),
+    Field::optional("hint", FieldType::OneOf(&[Kind::String, Kind::Document])),
+    Field::optional("sort", FieldType::Object),
+    Field::optional("sampleId", FieldType::Any),
+    Field::optional("allowShardKeyUpdatesWithoutFullShardKeyInQuery", FieldType::Bool),
+];
+
+/// The fields of a statement of `delete`.
+const DELETE_FIELDS: &[Field] = &[
+    Field::required("q", FieldType::Object),
+    Field::required("limit", FieldType::Long),
+    Field::optional("collation", FieldType::Object),
+    Field::optional("hint", FieldType::OneOf(&[Kind::String, Kind::Document])),
+    Field::optional("sampleId", FieldType::Any),
+];
+
+/// The fields of a document within a command, checked by their declarations.
+///
+/// # Errors
+/// `IDLUnknownField` (40415), `IDLFailedToParse` (40414), `TypeMismatch` (14).
+pub(super) fn check_fields(name: &str, fields: &[Field], document: Document<'_>) -> Result<()> {
+    for element in document {
+        match fields.iter().find(|field| element.name == field.name) {
+            Some(field) => check_field(name, field, &element.value)?,
+            None => {
+                let what = format!("BSON field '{name}.{}' is an unknown field.", element.name);
+                return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));
+            }
+        }
+    }
+    let is_there = |field: &Field| document.get(field.name).is_some_and(|value| !is_absent(field, &value));
+    match fields.iter().find(|field| field.required && !is_there(field)) {
+        Some(field) => {
+            let what = format!("BSON field '{name}.{}' is missing but a required field", field.name);
+            Err(Error::new(ErrorCode::IDL_FAILED_TO_PARSE, what))
+        }
+        None => Ok(()),
+    }
+}
+
+/// An update as a command tells it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UpdateSpec<'r> {
+    pub(super) filter: Document<'r>,
+    pub(super) update: Value<'r>,
+    pub(super) constants: Option<Document<'r>>,
+    pub(super) array_filters: Option<Value<'r>>,
+    pub(super) hint: Option<Value<'r>>,
+    pub(super) sort: Option<Document<'r>>,
+    pub(super) collation: Option<Value<'r>>,
+    pub(super) multi: bool,
+    pub(super) upsert: bool,
+}
+
+/// A delete as a command tells it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DeleteSpec<'r> {
+    pub(super) filter: Document<'r>,
+    pub(super) hint: Option<Value<'r>>,
+    pub(super) collation: Option<Value<'r>>,
+    pub(super) multi: bool,
+}
+
+/// The value of a field; nothing when it is missing or null.
+pub(super) fn value<'r>(document: Document<'r>, name: &str) -> Option<Value<'r>> {
+    document.get(name).filter(|value| !value.is_nullish())
+}
+
+/// Whether a field is true.
+pub(super) fn is_set(document: Document<'_>, name: &str) -> bool {
+    value(document, name).is_some_and(|value| crate::expr::value::truth(&value))
+}
+
+impl<'r> UpdateSpec<'r> {
+    fn parse(statement: Document<'r>) -> Result<Self> {
+        check_fields("update.updates", UPDATE_FIELDS, statement)?;
+        Ok(Self {
+            filter: value(statement, "q").and_then(|q| q.as_document()).unwrap_or(Document::empty()),
+            update: value(statement, "u").unwrap_or(Value::Null),
+            constants: value(statement, "c").and_then(|c| c.as_document()),
+            array_filters: value(statement, "arrayFilters"),
+            hint: value(statement, "hint"),
+            sort: value(statement, "sort").and_then(|sort| sort.as_document()),
+            collation: value(statement, "collation"),
+            multi: is_set(statement, "multi"),
+            upsert: is_set(statement, "upsert"),
+        })
+    }
+
+    /// Compiles the update.
+    ///
+    /// # Errors
+    /// Those of the filter, the update and the options.
+    pub(super) fn compile(&self, context: &Context) -> Result<UpdateStatement> {
+        let mut context = context.clone();
+        if let Some(constants) = self.constants {
+            if !matches!(self.update, Value::Array(_)) {
+                let what = "Constant values may only be specified for pipeline updates";
+                return Err(Error::new(ErrorCode::new(51198), what));
+            }
+            context = context.with_variables(constants);
+        }
+        let mut query = query(self.filter, self.hint, self.collation, &context)?;
+        query.sort = self.sort.filter(|sort| !sort.is_empty()).map(Sort::parse).transpose()?;
+        let array_filters = self.array_filters.and_then(|filters| filters.as_array());
+        let update = Update::parse(self.update, array_filters, &context)?;
+        UpdateStatement::new(query, update, self.multi, self.upsert)
+    }
+
+    /// Runs the update in a collection, which is nothing when there is none.
+    ///
+    /// # Errors
+    /// Those of [`Self::compile`] and of the update.
+    pub(super) fn run(
+        &self,
+        target: &Written<'_, '_>,
+        context: &Context,
+        statement: i32,
+    ) -> Result<(UpdateResult, bool)> {
+        let compiled = self.compile(context)?;
+        let Some(collection) = target.collection(self.upsert)? else { return Ok((UpdateResult::default(), false)) };
+        let scope = &target.call.scoped.scope;
+        if compiled.multi && matches!(scope, Scope::Alone) {
+            return Ok((collection.run_update(&compiled, target.options)?, false));
+        }
+        let (outcome, before) = scope.run(&collection, target.options, statement, |txn| {
+            let UpdateResult { matched, modified, upserted } = txn.update(&collection, &compiled)?;
+            Ok(Outcome::Changed { matched, modified, upserted })
+        })?;
+        Ok((update_result(outcome), before))
+    }
+}
+
+fn update_result(outcome: Outcome) -> UpdateResult {
+    match outcome {
+        Outcome::Changed { matched, modified, upserted } => UpdateResult { matched, modified, upserted },
+        Outcome::Inserted | Outcome::Returned(_) => UpdateResult::default(),
+    }
+}
+
+impl<'r> DeleteSpec<'r> {
+    fn parse(statement: Document<'r>) -> Result<Self> {
+        check_fields("delete.deletes", DELETE_FIELDS, statement)?;
+        let limit = value(statement, "limit").unwrap_or(Value::Null);
+        let multi = match limit.as_number().and_then(|limit| limit.trunc_to_i64()) {
+            Some(0) => true,
+            Some(1) => false,
+            _ => {
+                let what = format!("The limit field in delete objects must be 0 or 1. Got {limit}");
+                return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
+            }
+        };
+        Ok(Self {
+            filter: value(statement, "q").and_then(|q| q.as_document()).unwrap_or(Document::empty()),
+            hint: value(statement, "hint"),
+            collation: value(statement, "collation"),
+            multi,
+        })
+    }
+
+    /// Runs the delete; how many documents were deleted, and whether that was before.
+    ///
+    /// # Errors
+    /// Those of the filter, the options and the delete.
+    pub(super) fn run(&self, target: &Written<'_, '_>, context: &Context, statement: i32) -> Result<(u64, bool)> {
+        let query = query(self.filter, self.hint, self.collation, context)?;
+        let compiled = DeleteStatement::new(query, self.multi);
+        let Some(collection) = target.collection(false)? else { return Ok((0, false)) };
+        let scope = &target.call.scoped.scope;
+        if compiled.multi && matches!(scope, Scope::Alone) {
+            return Ok((collection.run_delete(&compiled, target.options)?, false));
+        }
+        let (outcome, before) = scope.run(&collection, target.options, statement, |txn| {
+            let deleted = txn.delete_matches(&collection, &compiled)?;
+            Ok(Outcome::Changed { matched: deleted, modified: 0, upserted: None })
+        })?;
+        Ok((update_result(outcome).matched, before))
+    }
+}
+
+/// The query of a statement.
+///
+/// # Errors
+/// Those of the filter, the hint and the collation.
+pub(super) fn query(
+    filter: Document<'_>,
+    hinted: Option<Value<'_>>,
+    collation: Option<Value<'_>>,
+    context: &Context,
+) -> Result<Query> {
+    if let Some(collation) =
+        collation.filter(|value| !matches!(value, Value::Document(document) if document.is_empty()))
+    {
+        check_collation(&collation)?;
+    }
+    let mut query = Query::new(Filter::parse(filter, context)?);
+    query.hint = hinted.map(hint).transpose()?.flatten();
+    Ok(query)
+}
+
+/// The collection that statements write to.
+#[derive(Debug)]
+pub(super) struct Written<'c, 'r> {
+    pub(super) call: &'c Call<'r>,
+    pub(super) namespace: Namespace,
+    pub(super) options: WriteOptions,
+}
+
+impl Written<'_, '_> {
+    /// The collection; nothing when there is none and it is not to be created.
+    ///
+    /// # Errors
+    /// `CommandNotSupportedOnView` (166); those of creating a collection.
+    pub(super) fn collection(&self, create: bool) -> Result<Option<Collection>> {
+        let database = &self.call.state.database;
+        match database.collection(self.namespace.as_str())? {
+            None if create => database.collection_or_create(self.namespace.as_str()).map(Some),
+            found => Ok(found),
+        }
+    }
+}
+
+/// Refuses statements over many documents that are to be done once.
+///
+/// # Errors
+/// `InvalidOptions` (72).
+pub(super) fn check_once(call: &Call<'_>, multi: bool) -> Result<()> {
+    if multi && matches!(call.scoped.scope, Scope::Once(_)) {
+        let what = "Cannot use (or request) retryable writes with multi=true or limit=0";
+        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    }
+    Ok(())
+}
+
+/// What the statements of a command have done so far.
+#[derive(Debug, Default)]
+struct Done {
+    n: u64,
+    modified: u64,
+    upserted: Vec<(usize, ValueBuf)>,
+    errors: Vec<(usize, Error)>,
+    before: Vec<usize>,
+}
+
+/// Runs statements one after the other until one fails that the next must not follow.
+///
+/// # Errors
+/// Those that end the command: conflicts of a transaction, and limits of time.
+fn run_all(
+    call: &Call<'_>,
+    count: usize,
+    done: &mut Done,
+    mut run: impl FnMut(usize, &mut Done) -> Result<()>,
+) -> Result<()> {
+    let ordered = call.flag("ordered").unwrap_or(true);
+    for at in 0..count {
+        call.check()?;
+        match run(at, done) {
+            Ok(()) => {}
+            Err(error) if ends_command(call, &error) => return Err(error),
+            Err(error) => {
+                done.errors.push((at, error));
+                if call.is_in_transaction() {
+                    call.fail_transaction();
+                    break;
+                }
+                if ordered {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether an error ends the whole command, not its statement alone.
+pub(super) fn ends_command(call: &Call<'_>, error: &Error) -> bool {
+    let code = error.code();
+    (call.is_in_transaction() && (error.is_conflict() || code == ErrorCode::NO_SUCH_TRANSACTION))
+        || matches!(code, ErrorCode::MAX_TIME_MS_EXPIRED | ErrorCode::INTERRUPTED | ErrorCode::SHUTDOWN_IN_PROGRESS)
+}
+
+fn update(call: &Call<'_>) -> Result<Reply> {
+    let statements = call.documents("updates");
+    check_statements(statements.len())?;
+    Counters::add(&call.state.counters.update, u64_of(statements.len()));
+    let specs = statements.into_iter().map(UpdateSpec::parse).collect::<Result<Vec<_>>>()?;
+    specs.iter().try_for_each(|spec| check_once(call, spec.multi))?;
+    let target = Written { call, namespace: call.entry()?.0, options: call.write_options()? };
+    let (context, ids) = (call.context()?, StatementIds::of(call, specs.len())?);
+    let mut done = Done::default();
+    run_all(call, specs.len(), &mut done, |at, done| {
+        let (result, before) = specs[at].run(&target, &context, ids.get(at))?;
+        done.n += result.matched + u64::from(result.upserted.is_some());
+        done.modified += result.modified;
+        done.upserted.extend(result.upserted.map(|id| (at, id)));
+        done.before.extend(before.then_some(at));
+        Ok(())
+    })?;
+    let mut reply = Reply::new();
+    reply.append("n", count(done.n));
+    if !done.upserted.is_empty() {
+        reply.open_array("upserted");
+        for (at, id) in &done.upserted {
+            reply.push_document().append("index", count(u64_of(*at))).append("_id", id.view()).close();
+        }
+        reply.close();
+    }
+    reply.append("nModified", count(done.modified));
+    append_write_errors(&mut reply, &done.errors);
+    ids.append_retried(&mut reply, &done.before);
+    Ok(reply)
+}
+
+fn delete(call: &Call<'_>) -> Result<Reply> {
+    let statements = call.documents("deletes");
+    check_statements(statements.len())?;
+    Counters::add(&call.state.counters.delete, u64_of(statements.len()));
+    let specs = statements.into_iter().map(DeleteSpec::parse).collect::<Result<Vec<_>>>()?;
+    specs.iter().try_for_each(|spec| check_once(call, spec.multi))?;
+    let target = Written { call, namespace: call.entry()?.0, options: call.write_options()? };
+    let (context, ids) = (call.context()?, StatementIds::of(call, specs.len())?);
+    let mut done = Done::default();
+    run_all(call, specs.len(), &mut done, |at, done| {
+        let (deleted, before) = specs[at].run(&target, &context, ids.get(at))?;
+        done.n += deleted;
+        done.before.extend(before.then_some(at));
+        Ok(())
+    })?;
+    let mut reply = Reply::new();
+    reply.append("n", count(done.n));
+    append_write_errors(&mut reply, &done.errors);
+    ids.append_retried(&mut reply, &done.before);
+    Ok(reply)
+}
