@@ -92,7 +92,7 @@ impl Catalog {
             let namespace = Namespace::parse(&name)?;
             if namespace.collection().starts_with(TEMPORARY_PREFIX) {
                 // Its tables are dropped below, as no row names them.
-                catalog.commit(|txn| txn.delete(&catalog.table, namespace.as_str()))?;
+                catalog.commit(None, |txn, _| txn.delete(&catalog.table, namespace.as_str()))?;
                 continue;
             }
             let entry = catalog.load(&namespace, &bytes, &mut tables)?;

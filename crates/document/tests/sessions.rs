@@ -1,0 +1,245 @@
+//! Sessions as clients use them: transactions, writes that are done once, and snapshots that reads share.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use spinney::Durability;
+use spinney::Options;
+use spinney::env::sim::{CrashProfile, SimEnv};
+use spinney_document::Database;
+use spinney_document::bson::DocumentBuf;
+use spinney_document::command::{Client, Request, Service};
+
+fn open(machine: &SimEnv) -> Service {
+    let options = Options::default().durability(Durability::Sync);
+    let engine = spinney::Database::builder("/db").options(options).env(machine.env()).open().unwrap();
+    Service::new(Database::with_engine(engine).unwrap())
+}
+
+/// Runs a command in the database `app`, or `admin` for those that are only there.
+fn run(service: &Service, command: &str) -> String {
+    let body = DocumentBuf::from_json(command).unwrap();
+    let name = body.view().first().unwrap().name.to_str_lossy().into_owned();
+    let everywhere = service.command(&name).is_none_or(|command| command.everywhere);
+    let database = if everywhere { "app" } else { "admin" };
+    let client = Client::default();
+    service.run(&Request { database, body: body.view(), sequences: &[], client: &client }).view().to_json()
+}
+
+/// The fields that put a command into session `id`.
+fn session(id: u8) -> String {
+    format!(r#""lsid":{{"id":{{"$uuid":"00000000-0000-4000-8000-0000000000{id:02x}"}}}}"#)
+}
+
+fn once(id: u8, number: i64) -> String {
+    format!(r#"{},"txnNumber":{{"$numberLong":"{number}"}}"#, session(id))
+}
+
+fn within(id: u8, number: i64) -> String {
+    format!(r#"{},"autocommit":false"#, once(id, number))
+}
+
+fn first(id: u8, number: i64) -> String {
+    format!(r#"{},"startTransaction":true"#, within(id, number))
+}
+
+fn documents(service: &Service) -> String {
+    run(service, r#"{"find":"c","sort":{"_id":1}}"#)
+        .split("\"id\":")
+        .next()
+        .unwrap()
+        .replace(r#"{"cursor":{"firstBatch":"#, "")
+}
+
+#[test]
+fn statements_tell_what_they_did_and_what_failed() {
+    let service = open(&SimEnv::new(1));
+    run(&service, r#"{"insert":"c","documents":[{"_id":1,"a":1},{"_id":2,"a":2},{"_id":3,"a":3}]}"#);
+    for (command, reply) in [
+        (
+            r#"{"update":"c","updates":[{"q":{"a":{"$gt":1}},"u":{"$inc":{"b":1}},"multi":true},{"q":{"_id":9},"u":{"$set":{"x":1}},"upsert":true}]}"#,
+            r#"{"n":3,"upserted":[{"index":1,"_id":9}],"nModified":2,"ok":1.0}"#,
+        ),
+        (
+            r#"{"update":"c","ordered":false,"updates":[{"q":{"_id":1},"u":{"$bad":{"b":1}}},{"q":{"_id":1},"u":{"$set":{"a":1}}},{"q":{"_id":1},"u":{"$set":{"_id":2}}}]}"#,
+            r#""n":1,"nModified":0,"writeErrors":[{"index":0,"code":9,"#,
+        ),
+        (
+            r#"{"update":"c","updates":[{"q":{"_id":1},"u":{"$set":{"_id":2}}},{"q":{"_id":1},"u":{"$set":{"a":7}}}]}"#,
+            r#"{"n":0,"nModified":0,"writeErrors":[{"index":0,"code":66,"#,
+        ),
+        (r#"{"delete":"c","deletes":[{"q":{"a":3},"limit":1},{"q":{"_id":9},"limit":0}]}"#, r#"{"n":2,"ok":1.0}"#),
+        (r#"{"delete":"c","deletes":[{"q":{},"limit":2}]}"#, r#""code":9,"#),
+        (r#"{"update":"c","updates":[{"q":{},"u":{},"x":1}]}"#, r#""code":40415,"#),
+        (r#"{"update":"c","updates":[{"u":{}}]}"#, r#""code":40414,"#),
+        (r#"{"update":"none","updates":[{"q":{},"u":{"$set":{"a":1}}}]}"#, r#"{"n":0,"nModified":0,"ok":1.0}"#),
+        (
+            r#"{"findAndModify":"c","query":{"_id":1},"update":{"$inc":{"a":1}},"new":true,"fields":{"_id":0}}"#,
+            r#"{"lastErrorObject":{"n":1,"updatedExisting":true},"value":{"a":2},"ok":1.0}"#,
+        ),
+        (
+            r#"{"findAndModify":"c","query":{"_id":5},"update":{"a":1},"upsert":true}"#,
+            r#"{"lastErrorObject":{"n":1,"updatedExisting":false,"upserted":5},"value":null,"ok":1.0}"#,
+        ),
+        (
+            r#"{"findAndModify":"c","sort":{"_id":-1},"remove":true}"#,
+            r#"{"lastErrorObject":{"n":1},"value":{"_id":5,"a":1},"ok":1.0}"#,
+        ),
+        (r#"{"findAndModify":"c","remove":true,"update":{}}"#, r#""code":9,"#),
+        (
+            r#"{"bulkWrite":1,"ops":[{"insert":0,"document":{"_id":7}},{"insert":0,"document":{"_id":7}},{"update":1,"filter":{"_id":1},"updateMods":{"$set":{"z":1}},"upsert":true},{"delete":0,"filter":{"_id":2}}],"nsInfo":[{"ns":"app.c"},{"ns":"app.d"}],"ordered":false}"#,
+            r#""nErrors":1,"nInserted":1,"nMatched":0,"nModified":0,"nUpserted":1,"nDeleted":1,"ok":1.0}"#,
+        ),
+    ] {
+        let told = run(&service, command);
+        assert!(told.contains(reply), "{command}\n{told}");
+    }
+    assert!(documents(&service).starts_with(r#"[{"_id":1,"a":2},{"_id":7}]"#), "{}", documents(&service));
+}
+
+#[test]
+fn a_write_is_done_once_however_often_it_is_sent() {
+    let service = open(&SimEnv::new(1));
+    let insert = format!(r#"{{"insert":"c","documents":[{{"_id":1}},{{"_id":2}}],{}}}"#, once(1, 5));
+    assert_eq!(run(&service, &insert), r#"{"n":2,"ok":1.0}"#);
+    assert_eq!(run(&service, &insert), r#"{"n":2,"retriedStmtIds":[0,1],"ok":1.0}"#);
+    let more = insert.replace(r#"{"_id":2}]"#, r#"{"_id":2},{"_id":3}]"#);
+    assert_eq!(run(&service, &more), r#"{"n":3,"retriedStmtIds":[0,1],"ok":1.0}"#);
+    let update = format!(
+        r#"{{"update":"c","updates":[{{"q":{{"_id":1}},"u":{{"$inc":{{"a":1}}}}}},{{"q":{{"_id":8}},"u":{{"$inc":{{"a":1}}}},"upsert":true}}],{}}}"#,
+        once(1, 6)
+    );
+    let told = r#"{"n":2,"upserted":[{"index":1,"_id":8}],"nModified":1,"ok":1.0}"#;
+    assert_eq!(run(&service, &update), told);
+    assert_eq!(run(&service, &update), told.replace(r#""ok""#, r#""retriedStmtIds":[0,1],"ok""#));
+    let change = format!(
+        r#"{{"findAndModify":"c","query":{{"_id":1}},"update":{{"$inc":{{"a":1}}}},"new":true,{}}}"#,
+        once(1, 7)
+    );
+    let told = r#"{"lastErrorObject":{"n":1,"updatedExisting":true},"value":{"_id":1,"a":2},"ok":1.0}"#;
+    assert_eq!(run(&service, &change), told);
+    assert_eq!(run(&service, &change), told.replace(r#""ok""#, r#""retriedStmtId":0,"ok""#));
+    assert!(run(&service, &insert).contains(r#""code":225,"#));
+    // Another session has numbers of its own.
+    let delete = format!(r#"{{"delete":"c","deletes":[{{"q":{{"_id":{{"$gt":1}}}},"limit":1}}],{}}}"#, once(2, 5));
+    assert_eq!(run(&service, &delete), r#"{"n":1,"ok":1.0}"#);
+    assert_eq!(run(&service, &delete), r#"{"n":1,"retriedStmtIds":[0],"ok":1.0}"#);
+    assert!(run(&service, &delete.replace(r#""limit":1"#, r#""limit":0"#)).contains(r#""code":72,"#));
+    let find = format!(r#"{{"find":"c",{}}}"#, once(1, 9));
+    assert!(run(&service, &find).contains(r#""code":50768,"#));
+    assert!(documents(&service).starts_with(r#"[{"_id":1,"a":2},{"_id":3},{"_id":8,"a":1}]"#));
+}
+
+#[test]
+fn a_write_whose_reply_was_lost_in_a_crash_is_not_done_again() {
+    for (seed, crash) in CrashProfile::EVERY.iter().map(Some).chain([None]).enumerate() {
+        let machine = SimEnv::new(u64::try_from(seed).unwrap());
+        let service = open(&machine);
+        let insert = format!(r#"{{"insert":"c","documents":[{{"a":1}},{{"a":2}}],{}}}"#, once(1, 1));
+        let update = format!(
+            r#"{{"findAndModify":"c","query":{{"k":1}},"update":{{"$inc":{{"n":1}}}},"upsert":true,"new":true,"fields":{{"_id":0}},{}}}"#,
+            once(2, 1)
+        );
+        let begun = format!(r#"{{"insert":"c","documents":[{{"t":1}}],{}}}"#, first(3, 1));
+        let commit = format!(r#"{{"commitTransaction":1,{}}}"#, within(3, 1));
+        assert_eq!(run(&service, &insert), r#"{"n":2,"ok":1.0}"#);
+        let told = run(&service, &update);
+        assert_eq!(run(&service, &begun), r#"{"n":1,"ok":1.0}"#);
+        assert_eq!(run(&service, &commit), r#"{"ok":1.0}"#);
+        // The replies have not arrived.
+        match crash {
+            Some(profile) => machine.power_crash(*profile),
+            None => machine.process_crash(),
+        }
+        drop(service);
+        let service = open(&machine);
+        assert_eq!(run(&service, &insert), r#"{"n":2,"retriedStmtIds":[0,1],"ok":1.0}"#);
+        assert!(run(&service, &update).starts_with(told.trim_end_matches(r#","ok":1.0}"#)));
+        assert_eq!(run(&service, &commit), r#"{"ok":1.0}"#);
+        let found = run(&service, r#"{"find":"c","projection":{"_id":0},"sort":{"a":1,"n":1}}"#);
+        assert_eq!(found.matches('{').count() - 2, 4, "{found}");
+        assert!(run(&service, r#"{"find":"c","filter":{"n":1}}"#).contains(r#""n":1"#));
+        assert!(service.database().collection("app.c").unwrap().unwrap().validate().unwrap().is_valid());
+    }
+}
+
+#[test]
+fn a_transaction_is_committed_or_not_at_all() {
+    let service = open(&SimEnv::new(1));
+    run(&service, r#"{"insert":"c","documents":[{"_id":1,"a":1}]}"#);
+    let step = |command: &str, fields: &str| run(&service, &command.replacen("SESSION", fields, 1));
+    let insert = r#"{"insert":"c","documents":[{"_id":2}],SESSION}"#;
+    assert_eq!(step(insert, &first(1, 1)), r#"{"n":1,"ok":1.0}"#);
+    assert!(documents(&service).starts_with(r#"[{"_id":1,"a":1}]"#));
+    let found = step(r#"{"find":"c","batchSize":1,SESSION}"#, &within(1, 1));
+    assert!(found.contains(r#"[{"_id":1,"a":1}]"#), "{found}");
+    let id = found.split(r#""id":"#).nth(1).unwrap().split(',').next().unwrap().to_owned();
+    let get_more = format!(r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"c",SESSION}}"#);
+    let told = step(&get_more, &within(1, 1));
+    assert!(told.contains(r#""nextBatch":[{"_id":2}]"#), "{told}");
+    assert_eq!(
+        step(r#"{"update":"c","updates":[{"q":{"_id":2},"u":{"$set":{"b":1}}}],SESSION}"#, &within(1, 1)),
+        r#"{"n":1,"nModified":1,"ok":1.0}"#
+    );
+    let commit = r#"{"commitTransaction":1,SESSION}"#;
+    assert_eq!(step(commit, &within(1, 1)), r#"{"ok":1.0}"#);
+    assert_eq!(step(commit, &within(1, 1)), r#"{"ok":1.0}"#);
+    assert!(documents(&service).starts_with(r#"[{"_id":1,"a":1},{"_id":2,"b":1}]"#));
+    assert!(step(insert, &within(1, 1)).contains(r#""code":256,"#));
+    assert!(step(insert, &first(1, 1)).contains(r#""code":117,"#));
+    assert!(step(insert, &within(1, 2)).contains(r#""code":251,"#));
+    // Ended by the client, and by a failure.
+    assert_eq!(step(r#"{"delete":"c","deletes":[{"q":{},"limit":0}],SESSION}"#, &first(1, 2)), r#"{"n":2,"ok":1.0}"#);
+    assert_eq!(step(r#"{"abortTransaction":1,SESSION}"#, &within(1, 2)), r#"{"ok":1.0}"#);
+    assert!(step(commit, &within(1, 2)).contains(r#""code":251,"#));
+    assert_eq!(step(r#"{"insert":"c","documents":[{"_id":5}],SESSION}"#, &first(1, 3)), r#"{"n":1,"ok":1.0}"#);
+    assert!(step(r#"{"insert":"c","documents":[{"_id":1}],SESSION}"#, &within(1, 3)).contains(r#""code":11000,"#));
+    let told = step(insert, &within(1, 3));
+    assert!(
+        told.contains(r#""code":251,"#) && told.contains(r#""errorLabels":["TransientTransactionError"]"#),
+        "{told}"
+    );
+    assert!(step(commit, &within(1, 1)).contains(r#""code":225,"#));
+    assert!(step(r#"{"count":"c",SESSION}"#, &first(1, 4)).contains(r#""code":263,"#));
+    assert!(documents(&service).starts_with(r#"[{"_id":1,"a":1},{"_id":2,"b":1}]"#));
+}
+
+#[test]
+fn the_second_of_two_transactions_that_change_a_document_fails_at_once() {
+    let service = open(&SimEnv::new(1));
+    run(&service, r#"{"insert":"c","documents":[{"_id":1,"a":1}]}"#);
+    let update = |fields: &str| {
+        run(&service, &format!(r#"{{"update":"c","updates":[{{"q":{{"_id":1}},"u":{{"$inc":{{"a":1}}}}}}],{fields}}}"#))
+    };
+    assert!(update(&first(1, 1)).contains(r#""nModified":1"#));
+    let told = update(&first(2, 1));
+    assert!(told.contains(r#""code":112,"#) && told.contains("TransientTransactionError"), "{told}");
+    assert_eq!(run(&service, &format!(r#"{{"commitTransaction":1,{}}}"#, within(1, 1))), r#"{"ok":1.0}"#);
+    // One whose snapshot is older than the change.
+    assert!(run(&service, &format!(r#"{{"find":"c",{}}}"#, first(3, 1))).contains(r#""a":2"#));
+    assert!(update(&session(9)).contains(r#""nModified":1"#));
+    assert!(run(&service, &format!(r#"{{"find":"c",{}}}"#, within(3, 1))).contains(r#""a":2"#));
+    assert!(update(&within(3, 1)).contains(r#""code":112,"#));
+    assert!(documents(&service).starts_with(r#"[{"_id":1,"a":3}]"#));
+    // A transaction ends with its session.
+    assert!(update(&first(4, 1)).contains(r#""nModified":1"#));
+    let id = session(4).replace(r#""lsid":"#, "");
+    assert_eq!(run(&service, &format!(r#"{{"endSessions":[{id}]}}"#)), r#"{"ok":1.0}"#);
+    assert!(update(&first(5, 1)).contains(r#""nModified":1"#));
+    assert_eq!(run(&service, r#"{"killAllSessions":[]}"#), r#"{"ok":1.0}"#);
+    assert!(update(&within(5, 1)).contains(r#""code":251,"#));
+    assert!(run(&service, r#"{"startSession":1}"#).contains(r#""timeoutMinutes":30"#));
+}
+
+#[test]
+fn reads_at_one_time_see_one_state() {
+    let service = open(&SimEnv::new(1));
+    run(&service, r#"{"insert":"c","documents":[{"_id":1}]}"#);
+    let find =
+        |concern: &str| run(&service, &format!(r#"{{"find":"c","readConcern":{{"level":"snapshot"{concern}}}}}"#));
+    let told = find("");
+    let at = told.split(r#""atClusterTime":"#).nth(1).unwrap().split("}}").next().unwrap();
+    run(&service, r#"{"insert":"c","documents":[{"_id":2}]}"#);
+    assert_eq!(find("").matches("_id").count(), 2);
+    assert_eq!(find(&format!(r#","atClusterTime":{at}}}}}"#)).matches("_id").count(), 1, "{at}");
+    assert!(find(r#","atClusterTime":{"$timestamp":{"t":5,"i":1}}"#).contains(r#""code":239,"#));
+}
