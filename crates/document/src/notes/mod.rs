@@ -8,9 +8,9 @@
 //!
 //! - Flag 1, the cluster time: u64, with the seconds in the upper half.
 //! - Flag 2, the session: UUID; length and name of the user; `txnNumber`, i64; 1 for a transaction and 0 for retryable
-//!   writes; the count of outcomes. Each outcome: the first `stmtId`, i32; the count of statements; a byte for what they
-//!   did. 0: inserted. 1: changed; the counts of matched and modified documents, and length and `{"": _id}` of an
-//!   upsert. 2: returned; length and document.
+//!   writes; the count of outcomes. Each outcome: the first `stmtId`, i32; the count of statements; a byte for what it
+//!   did: 0 inserted, 1 changed, 2 returned. Changed: the counts of matched and modified documents, and the length
+//!   and `{"": _id}` of an upsert. Returned: length and document.
 //! - Flag 4, the changes of documents in the order of the statements: their count. Each: its place among the commit's
 //!   changes of collections in the order of collection numbers and keys; a byte for the kind, 0 insert, 1 replace, 2
 //!   update, 3 delete, and 16 more with the document before; for an update, length and description; for a delete,
