@@ -4,7 +4,10 @@ use std::sync::LazyLock;
 
 use super::call::Commands;
 use super::commands::Table;
-use super::{aggregate, bulk_write, coll_mod, collections, count, find, find_and_modify, general, get_more, indexes, insert, lists, sessions, writes};
+use super::{
+    aggregate, bulk_write, coll_mod, collections, count, find, find_and_modify, general, get_more, indexes, insert,
+    lists, sessions, writes,
+};
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table::new(&[
