@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::cursors::{Limits, Owner};
+use super::cursors::Owner;
 use super::generic::{self, Acknowledged, Generic};
 use super::parse;
 use super::request::Request;
@@ -58,6 +58,8 @@ pub struct Call<'r> {
     pub now_ms: i64,
     /// The session, and where statements run.
     pub scoped: Scoped,
+    /// Whether a command that is explained is run as well.
+    pub executes: bool,
 }
 
 impl<'r> Call<'r> {
@@ -260,27 +262,28 @@ impl<'r> Call<'r> {
         }
     }
 
-    /// The limits of cursors.
-    #[must_use]
-    pub fn cursor_limits(&self) -> Limits {
-        let options = &self.state.options;
-        Limits {
-            idle_ms: options.cursor_idle_ms,
-            idle_max_ms: options.cursor_idle_max_ms,
-            cursors_max: options.cursors_max,
-        }
-    }
-
     /// Runs another command in the place of this one, with the same generic fields. The body need not have them.
     ///
     /// # Errors
     /// Those of the command.
     pub fn run_as(&self, name: &str, body: &DocumentBuf) -> Result<Reply> {
+        self.as_other(name, body, |call| self.table.run(call))
+    }
+
+    /// Explains another command in the place of this one.
+    ///
+    /// # Errors
+    /// Those of the command; `CommandNotFound` (59) for one that is not explained.
+    pub fn explain_as(&self, name: &str, body: &DocumentBuf) -> Result<Reply> {
+        self.as_other(name, body, |call| self.table.explain(call).unwrap_or_else(|| Err(no_such_command(name))))
+    }
+
+    fn as_other(&self, name: &str, body: &DocumentBuf, run: impl FnOnce(&Call<'_>) -> Result<Reply>) -> Result<Reply> {
         let command = self.table.find(name).ok_or_else(|| no_such_command(name))?;
         let request = Request { body: body.view(), sequences: &[], ..self.request.clone() };
         parse::check(command, generic::FIELDS, &request)?;
         let call = Call { command, request: &request, ..self.clone() };
-        self.table.run(&call)
+        run(&call)
     }
 }
 

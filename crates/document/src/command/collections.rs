@@ -178,6 +178,7 @@ fn drop_collection(call: &Call<'_>) -> Result<Reply> {
 /// Closes the cursors over a collection that is gone.
 fn close_cursors(call: &Call<'_>, namespace: &Namespace) {
     call.state.cursors.remove_where(|owner| owner.namespace == namespace.as_str());
+    call.state.usage.forget(namespace.as_str());
 }
 
 fn drop_database(call: &Call<'_>) -> Result<Reply> {

@@ -29,6 +29,7 @@ impl Command {
             aliases: &[],
             target,
             fields: &[],
+            any_fields: false,
             help,
             privileges: &[],
             access: Access::Neither,
@@ -49,6 +50,12 @@ impl Command {
     #[must_use]
     pub const fn fields(self, fields: &'static [Field]) -> Self {
         Self { declaration: Declaration { fields, ..self.declaration }, ..self }
+    }
+
+    /// The same command, which takes other fields as well.
+    #[must_use]
+    pub const fn any_fields(self) -> Self {
+        Self { declaration: Declaration { any_fields: true, ..self.declaration }, ..self }
     }
 
     /// The same command with the privileges that it needs.

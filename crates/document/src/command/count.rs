@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::call::{Call, Reply};
 use super::commands::Command;
+use super::explained::explain_query;
 use super::find::{hint, refuse_collation};
 use super::reply::count as number;
 use super::spec::{Field, FieldType, Privilege, Target};
@@ -34,7 +35,8 @@ pub(super) const COMMANDS: &[Command] = &[
         ])
         .needs(&[Privilege::on_collection("find")])
         .reads()
-        .stable(),
+        .stable()
+        .explained(explain),
     Command::new("distinct", Target::Collection, "Gives the distinct values of a field.", distinct)
         .fields(&[
             Field::required("key", FieldType::String),
@@ -45,7 +47,8 @@ pub(super) const COMMANDS: &[Command] = &[
         ])
         .needs(&[Privilege::on_collection("find")])
         .reads()
-        .in_transactions(),
+        .in_transactions()
+        .explained(explain),
 ];
 
 /// What either command asks for.
@@ -63,6 +66,16 @@ pub(super) fn query(call: &Call<'_>) -> Result<Query> {
         query.limit = call.long("limit").map(i64::unsigned_abs).filter(|limit| *limit > 0);
     }
     Ok(query)
+}
+
+fn explain(call: &Call<'_>) -> Result<Reply> {
+    let (namespace, entry) = call.entry()?;
+    let query = query(call)?;
+    match entry {
+        None => explain_query(call, &namespace, None, query),
+        Some(Entry::Collection(state)) => explain_query(call, &namespace, Some(&state), query),
+        Some(Entry::View(_)) => call.explain_as("aggregate", &view_pipeline(call, &namespace, &query)),
+    }
 }
 
 fn count(call: &Call<'_>) -> Result<Reply> {
@@ -83,7 +96,7 @@ fn count(call: &Call<'_>) -> Result<Reply> {
 }
 
 /// A count on a view is a pipeline.
-fn count_on_view(call: &Call<'_>, namespace: &Namespace, query: &Query) -> Result<u64> {
+fn view_pipeline(call: &Call<'_>, namespace: &Namespace, query: &Query) -> DocumentBuf {
     let mut body = DocumentBuilder::new();
     body.append("aggregate", namespace.collection()).open_array("pipeline");
     body.push_document().append("$match", call.document_or_empty("query")).close();
@@ -94,10 +107,16 @@ fn count_on_view(call: &Call<'_>, namespace: &Namespace, query: &Query) -> Resul
     if let Some(limit) = query.limit {
         body.push_document().append("$limit", whole(limit)).close();
     }
-    body.push_document().append("$count", "count").close();
+    if query.counts {
+        body.push_document().append("$count", "count").close();
+    }
     body.close().open_document("cursor").close();
+    body.finish()
+}
+
+fn count_on_view(call: &Call<'_>, namespace: &Namespace, query: &Query) -> Result<u64> {
     let mut counted = 0;
-    for_each(call, &body.finish(), &mut |document| {
+    for_each(call, &view_pipeline(call, namespace, query), &mut |document| {
         let number = document.get("count").and_then(|count| count.as_exact_i64());
         counted = number.and_then(|number| u64::try_from(number).ok()).unwrap_or_default();
         Ok(())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::call::{Call, Reply};
 use super::commands::Command;
 use super::cursors::{Cursor, Known, Source};
+use super::explained::explain_query;
 use super::reply::{FirstBatch, first_batch, short};
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
@@ -50,7 +51,8 @@ pub(super) const COMMANDS: &[Command] = &[Command::new("find", Target::Collectio
     .needs(&[Privilege::on_collection("find")])
     .reads()
     .in_transactions()
-    .stable()];
+    .stable()
+    .explained(explain)];
 
 fn find(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;
@@ -58,7 +60,7 @@ fn find(call: &Call<'_>) -> Result<Reply> {
     let query = query(call, &call.context()?)?;
     let state = match entry {
         None => return open(call, &namespace, Known::new(Vec::new())),
-        Some(Entry::View(_)) => return on_view(call, &namespace),
+        Some(Entry::View(_)) => return call.run_as("aggregate", &view_pipeline(call, &namespace)?),
         Some(Entry::Collection(state)) => state,
     };
     if call.is_set("tailable") {
@@ -67,6 +69,17 @@ fn find(call: &Call<'_>) -> Result<Reply> {
     }
     let found = Found::open(call, &state, query)?;
     open(call, &namespace, found)
+}
+
+fn explain(call: &Call<'_>) -> Result<Reply> {
+    let (namespace, entry) = call.entry()?;
+    check_options(call)?;
+    let query = query(call, &call.context()?)?;
+    match entry {
+        None => explain_query(call, &namespace, None, query),
+        Some(Entry::Collection(state)) => explain_query(call, &namespace, Some(&state), query),
+        Some(Entry::View(_)) => call.explain_as("aggregate", &view_pipeline(call, &namespace)?),
+    }
 }
 
 fn open(call: &Call<'_>, namespace: &Namespace, source: impl Source + 'static) -> Result<Reply> {
@@ -169,7 +182,7 @@ fn natural_direction(value: &Value<'_>) -> Result<bool> {
 }
 
 /// A find on a view is a pipeline.
-fn on_view(call: &Call<'_>, namespace: &Namespace) -> Result<Reply> {
+fn view_pipeline(call: &Call<'_>, namespace: &Namespace) -> Result<DocumentBuf> {
     for option in [
         "hint",
         "min",
@@ -216,7 +229,7 @@ fn on_view(call: &Call<'_>, namespace: &Namespace) -> Result<Reply> {
             body.append(field, value);
         }
     }
-    call.run_as("aggregate", &body.finish())
+    Ok(body.finish())
 }
 
 /// The documents that a find has found.

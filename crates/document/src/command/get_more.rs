@@ -38,7 +38,7 @@ fn get_more(call: &Call<'_>) -> Result<Reply> {
         return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
     }
     let namespace = format!("{}.{collection}", call.request.database);
-    let (environment, limits) = (call.state.database.environment(), call.cursor_limits());
+    let (environment, limits) = (call.state.database.environment(), call.state.cursor_limits());
     let owner = call.owner(&namespace);
     let mut cursor = call.state.cursors.take(id, &owner, &call.interrupt, &**environment, limits)?;
     let mut reply = DocumentBuilder::with_buffer(Vec::with_capacity(4096));

@@ -22,10 +22,12 @@ pub struct Operation {
     pub connection: u64,
     /// The address of the client.
     pub address: String,
+    /// The name of the application.
+    pub application: Option<String>,
+    /// The user as `database.name`.
+    pub user: Option<String>,
     /// The session.
     pub session: Option<[u8; 16]>,
-    /// The user.
-    pub user: Option<String>,
     /// When it began, in milliseconds since 1970.
     pub started_ms: i64,
     /// How it is ended.

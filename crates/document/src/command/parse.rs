@@ -22,6 +22,7 @@ pub fn check(command: &Declaration, generic: &[Field], request: &Request<'_>) ->
             Some(field) => check_field(command.name, field, &element.value)?,
             None => match generic.iter().find(|field| field.name == name) {
                 Some(field) => check_field(command.name, field, &element.value)?,
+                None if command.any_fields => {}
                 None => {
                     let what = format!("BSON field '{}.{name}' is an unknown field.", command.name);
                     return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));

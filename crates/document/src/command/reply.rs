@@ -34,7 +34,7 @@ pub fn first_batch(call: &Call<'_>, mut cursor: Cursor, batch: FirstBatch) -> Re
         0
     } else {
         cursor.left_ms = call.interrupt.left_ms();
-        call.state.cursors.add(cursor, &**call.state.database.environment(), call.cursor_limits())?
+        call.state.cursors.add(cursor, &**call.state.database.environment(), call.state.cursor_limits())?
     };
     if let Some(at) = call.scoped.snapshot_at {
         reply.append("atClusterTime", crate::bson::Value::Timestamp(at));

@@ -10,7 +10,7 @@ use super::reply::{append_details, short};
 use super::request::{Client, Request};
 use super::scope::Scoped;
 use super::scoped;
-use super::spec::Declaration;
+use super::spec::{Declaration, Target};
 use super::state::{Counters, ServiceOptions, State};
 use super::table::table;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
@@ -72,13 +72,7 @@ impl Service {
         let now = self.state.now_ms();
         self.state.sessions.sweep(now);
         self.state.snapshots.sweep(now);
-        let options = &self.state.options;
-        let limits = super::cursors::Limits {
-            idle_ms: options.cursor_idle_ms,
-            idle_max_ms: options.cursor_idle_max_ms,
-            cursors_max: options.cursors_max,
-        };
-        self.state.cursors.sweep(self.state.now_ms(), limits);
+        self.state.cursors.sweep(now, self.state.cursor_limits());
     }
 
     /// Runs a command for a program that embeds the database.
@@ -92,7 +86,10 @@ impl Service {
     /// Runs a command. The reply says what went wrong: `{ok: 0, errmsg: .., code: .., codeName: ..}`.
     #[must_use]
     pub fn run(&self, request: &Request<'_>) -> DocumentBuf {
-        self.try_run(request).unwrap_or_else(|error| failed(&error))
+        self.try_run(request).unwrap_or_else(|error| {
+            Counters::add(&self.state.counters.failed, 1);
+            failed(&error)
+        })
     }
 
     fn try_run(&self, request: &Request<'_>) -> Result<DocumentBuf> {
@@ -109,12 +106,15 @@ impl Service {
             command: short(request.body),
             connection: request.client.connection,
             address: request.client.address.clone(),
-            session: call.generic.session,
+            application: request.client.application.clone(),
             user: request.client.user.clone(),
+            session: call.generic.session,
             started_ms: call.now_ms,
             interrupt: Arc::clone(&call.interrupt),
         });
-        let mut reply = dispatch(&mut call)?;
+        let done = dispatch(&mut call);
+        self.note_usage(&call);
+        let mut reply = done?;
         reply.append("ok", 1.0);
         Ok(reply.finish())
     }
@@ -130,7 +130,29 @@ impl Service {
         let now_ms = self.state.now_ms();
         let interrupt = Arc::new(Interrupt::after(Arc::clone(self.state.database.environment()), generic.max_time_ms));
         let scoped = Scoped::default();
-        Ok(Call { state: &self.state, table: table(), command, request, generic, interrupt, now_ms, scoped })
+        Ok(Call {
+            state: &self.state,
+            table: table(),
+            command,
+            request,
+            generic,
+            interrupt,
+            now_ms,
+            scoped,
+            executes: false,
+        })
+    }
+
+    /// Notes how long a command took on its collection.
+    fn note_usage(&self, call: &Call<'_>) {
+        let collection = match call.command.target {
+            Target::Collection => call.request.body.first().and_then(|first| first.value.as_str()),
+            _ => call.text("collection"),
+        };
+        if let Some(collection) = collection.filter(|collection| !collection.is_empty()) {
+            let millis = self.state.now_ms().saturating_sub(call.now_ms);
+            self.state.usage.add(&format!("{}.{collection}", call.request.database), call.command.name, millis);
+        }
     }
 
     fn count(&self, command: &Declaration) {

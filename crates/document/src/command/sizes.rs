@@ -1,21 +1,27 @@
-//! How much collections and indexes hold, as the engine estimates it.
+//! How much collections and indexes hold: counted where that is quick, estimated by the engine where it is not.
 
 use std::ops::Bound;
 
 use spinney::{Snapshot, Table};
 
 use crate::base::Result;
-use crate::catalog::{CollectionState, Entry};
+use crate::base::num::u64_of;
+use crate::catalog::{CollectionState, Entry, Schema};
 use crate::database::Database;
+
+/// Up to how many documents are counted; more of them are estimated.
+const COUNTED_MAX: u64 = 20_000;
 
 /// The size of a collection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CollectionSizes {
-    /// About how many documents it has.
+    /// How many documents it has.
     pub(super) documents: u64,
+    /// The bytes of the documents.
+    pub(super) data_bytes: u64,
     /// About how many bytes they take, on disk and in memory.
     pub(super) bytes: u64,
-    /// The bytes of each index but that of `_id`, which is the collection itself.
+    /// About how many bytes each index takes but that of `_id`, which is the collection itself.
     pub(super) indexes: Vec<(String, u64)>,
 }
 
@@ -26,8 +32,10 @@ pub(super) struct DatabaseSizes {
     pub(super) collections: u64,
     /// How many views there are.
     pub(super) views: u64,
-    /// About how many documents there are.
+    /// How many documents there are.
     pub(super) documents: u64,
+    /// The bytes of the documents.
+    pub(super) data_bytes: u64,
     /// About how many bytes they take.
     pub(super) bytes: u64,
     /// How many indexes there are, those of `_id` included.
@@ -51,11 +59,29 @@ impl CollectionSizes {
 }
 
 /// The size of a collection.
-pub(super) fn sizes_of_collection(database: &Database, state: &CollectionState) -> Result<CollectionSizes> {
+pub(super) fn sizes_of_collection(
+    schema: &Schema,
+    database: &Database,
+    state: &CollectionState,
+) -> Result<CollectionSizes> {
     let snapshot = database.engine().snapshot();
-    let documents = estimate(&snapshot, &state.table)?;
-    let mut sizes = CollectionSizes { documents: documents.entries, bytes: documents.bytes, indexes: Vec::new() };
-    for index in &state.schema().indexes {
+    let estimated = estimate(&snapshot, &state.table)?;
+    let mut sizes = CollectionSizes {
+        documents: estimated.entries,
+        data_bytes: estimated.bytes,
+        bytes: estimated.bytes,
+        indexes: Vec::new(),
+    };
+    if estimated.entries <= COUNTED_MAX {
+        (sizes.documents, sizes.data_bytes) = (0, 0);
+        let mut documents = snapshot.range(&state.table, ..);
+        while let Some((_, document)) = documents.advance()? {
+            sizes.documents += 1;
+            sizes.data_bytes += u64_of(document.len());
+        }
+        sizes.bytes = sizes.bytes.max(sizes.documents);
+    }
+    for index in &schema.indexes {
         sizes.indexes.push((index.spec.name.clone(), estimate(&snapshot, &index.table)?.bytes));
     }
     Ok(sizes)
@@ -69,12 +95,17 @@ pub(super) fn sizes_of_database(database: &Database, name: &str) -> Result<Datab
             sizes.views += 1;
             continue;
         };
-        // A collection that was dropped meanwhile has no size.
-        let Ok(collection) = sizes_of_collection(database, &state) else { continue };
+        let schema = state.schema();
+        // Its tables are gone.
+        if schema.dropped {
+            continue;
+        }
+        let collection = sizes_of_collection(&schema, database, &state)?;
         sizes.collections += 1;
         sizes.documents += collection.documents;
+        sizes.data_bytes += collection.data_bytes;
         sizes.bytes += collection.bytes;
-        sizes.indexes += 1 + crate::base::num::u64_of(collection.indexes.len());
+        sizes.indexes += 1 + u64_of(collection.indexes.len());
         sizes.index_bytes += collection.index_bytes();
     }
     Ok(sizes)

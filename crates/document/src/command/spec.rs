@@ -13,6 +13,8 @@ pub struct Declaration {
     pub target: Target,
     /// The other fields.
     pub fields: &'static [Field],
+    /// Whether it takes fields that are not declared.
+    pub any_fields: bool,
     /// What it does, a sentence.
     pub help: &'static str,
     /// The privileges that it needs, all of them.

@@ -1,11 +1,12 @@
 //! What commands share while the service runs.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
 
 use spinney::Durability;
 
-use super::cursors::Cursors;
+use super::cursors::{Cursors, Limits};
 use super::operations::Operations;
+use super::usage::Usage;
 use crate::bson::DocumentBuilder;
 use crate::database::Database;
 use crate::session::{Sessions, Snapshots};
@@ -59,8 +60,12 @@ pub struct State {
     pub operations: Operations,
     /// What was done since the service began.
     pub counters: Counters,
+    /// How much time commands took on each collection.
+    pub usage: Usage,
     /// When the service began, in milliseconds since 1970.
     pub started_ms: i64,
+    /// What may be changed while the service runs.
+    pub settings: Settings,
     /// Numbers of requests, connections and bytes, which the server that takes them keeps.
     pub network: Network,
 }
@@ -70,16 +75,29 @@ impl State {
     #[must_use]
     pub fn new(database: Database, options: ServiceOptions) -> Self {
         let started_ms = database.environment().now_ms();
+        let settings = Settings { cursor_idle_ms: AtomicU64::new(options.cursor_idle_ms), ..Settings::default() };
         Self {
             sessions: Sessions::new(database.clone()),
             snapshots: Snapshots::default(),
             database,
             options,
+            settings,
             cursors: Cursors::default(),
             operations: Operations::default(),
             counters: Counters::default(),
+            usage: Usage::default(),
             started_ms,
             network: Network::default(),
+        }
+    }
+
+    /// The limits of cursors.
+    #[must_use]
+    pub fn cursor_limits(&self) -> Limits {
+        Limits {
+            idle_ms: self.settings.cursor_idle_ms.load(Ordering::Relaxed),
+            idle_max_ms: self.options.cursor_idle_max_ms,
+            cursors_max: self.options.cursors_max,
         }
     }
 
@@ -90,9 +108,22 @@ impl State {
     }
 }
 
+/// What `setParameter` changes. Each setting stands alone.
+#[derive(Debug, Default)]
+pub struct Settings {
+    /// After how many milliseconds without a `getMore` a cursor is closed.
+    pub cursor_idle_ms: AtomicU64,
+    /// How much is to be logged, by servers that log.
+    pub log_level: AtomicI32,
+    /// Whether less is to be logged.
+    pub quiet: AtomicBool,
+}
+
 /// How many operations there were of each kind.
 #[derive(Debug, Default)]
 pub struct Counters {
+    /// Commands that failed.
+    pub failed: AtomicU64,
     /// Documents inserted or to be inserted.
     pub insert: AtomicU64,
     /// Queries.

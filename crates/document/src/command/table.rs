@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use super::call::Commands;
 use super::commands::Table;
 use super::{
-    aggregate, bulk_write, coll_mod, collections, count, find, find_and_modify, general, get_more, indexes, insert,
-    lists, sessions, writes,
+    aggregate, bulk_write, coll_mod, collections, count, current, explain, find, find_and_modify, general, get_more,
+    indexes, info, insert, lists, maintenance, parameters, server_status, sessions, stats, writes,
 };
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -16,14 +16,21 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         coll_mod::COMMANDS,
         collections::COMMANDS,
         count::COMMANDS,
+        current::COMMANDS,
+        explain::COMMANDS,
         find::COMMANDS,
         find_and_modify::COMMANDS,
         general::COMMANDS,
         get_more::COMMANDS,
         indexes::COMMANDS,
+        info::COMMANDS,
         insert::COMMANDS,
         lists::COMMANDS,
+        maintenance::COMMANDS,
+        parameters::COMMANDS,
+        server_status::COMMANDS,
         sessions::COMMANDS,
+        stats::COMMANDS,
         writes::COMMANDS,
     ])
 });

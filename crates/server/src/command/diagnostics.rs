@@ -1,36 +1,9 @@
-//! Commands that tell of the process and its machine.
+//! Commands about the process.
 
-use spinney_document::bson::{Document, DocumentBuilder, Value};
-use spinney_document::{Error, ErrorCode, Result};
+use spinney_document::Result;
+use spinney_document::bson::DocumentBuilder;
 
 use super::spec::Call;
-use crate::base::clock::now_ms;
-
-/// `whatsmyuri`.
-///
-/// # Errors
-/// None.
-pub fn whatsmyuri(call: &mut Call<'_>) -> Result<DocumentBuilder> {
-    let mut reply = DocumentBuilder::new();
-    reply.append("you", call.session.client.address.as_str());
-    Ok(reply)
-}
-
-/// `hostInfo`.
-///
-/// # Errors
-/// None.
-pub fn host_info(call: &mut Call<'_>) -> Result<DocumentBuilder> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut reply = DocumentBuilder::new();
-    reply.open_document("system").append("currentTime", Value::DateTime(now_ms()));
-    reply.append("hostname", call.server.topology.address().as_str()).append("cpuAddrSize", 64);
-    reply.append("numCores", i32::try_from(cores).unwrap_or(i32::MAX));
-    reply.append("cpuArch", std::env::consts::ARCH).append("numaEnabled", false).close();
-    reply.open_document("os").append("type", std::env::consts::OS).append("name", std::env::consts::OS);
-    reply.append("version", "").close().append("extra", Document::empty());
-    Ok(reply)
-}
 
 /// `getCmdLineOpts`.
 ///
@@ -52,24 +25,6 @@ pub fn command_line(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     }
     reply.open_document("security").append("authorization", if settings.auth { "enabled" } else { "disabled" });
     reply.close().close();
-    Ok(reply)
-}
-
-/// `getLog`: events are on standard error and are not kept.
-///
-/// # Errors
-/// `BadValue` (2) for a log that is not known.
-pub fn get_log(call: &mut Call<'_>) -> Result<DocumentBuilder> {
-    let mut reply = DocumentBuilder::new();
-    match call.fields().required_text(call.name)? {
-        "*" => {
-            reply.open_array("names").push("global").push("startupWarnings").close();
-        }
-        "global" | "startupWarnings" => {
-            reply.append("totalLinesWritten", 0).open_array("log").close();
-        }
-        other => return Err(Error::new(ErrorCode::OPERATION_FAILED, format!("No log named '{other}'"))),
-    }
     Ok(reply)
 }
 

@@ -6,7 +6,6 @@ pub mod dispatch;
 pub mod fail_point;
 pub mod handshake;
 pub mod legacy;
-pub mod parameters;
 pub mod replica_set;
 pub mod sasl;
 pub mod session;

@@ -79,6 +79,7 @@ impl Command {
             aliases: &[],
             target: Target::Value(&[]),
             fields: &[],
+            any_fields: false,
             help,
             privileges: &[],
             access: Access::Neither,

@@ -5,18 +5,17 @@ use spinney_document::command::Privilege;
 use spinney_document::command::spec::{Field, FieldType};
 
 use super::spec::Command;
-use super::{diagnostics, fail_point, handshake, legacy, parameters, replica_set, sasl, users};
+use super::{diagnostics, fail_point, handshake, legacy, replica_set, sasl, users};
 
 const ANY: FieldType = FieldType::Any;
 
 /// All commands of the server. Those about data are the library's.
-static COMMANDS: [Command; 34] = [
+static COMMANDS: [Command; 29] = [
     Command::new("hello", "Tells what the server is and can.", handshake::hello).before_login().lenient(),
     Command::new("isMaster", "Tells what the server is and can, as older drivers ask.", handshake::hello)
         .aliases(&["ismaster"])
         .before_login()
         .lenient(),
-    Command::new("whatsmyuri", "Tells the client's address.", diagnostics::whatsmyuri).before_login(),
     Command::new("getLastError", "Tells what the last write of the connection did.", legacy::get_last_error)
         .aliases(&["getlasterror"])
         .fields(&[
@@ -34,26 +33,12 @@ static COMMANDS: [Command; 34] = [
         .fields(&[Field::optional("commitmentStatus", ANY)])
         .needs(&[Privilege::on_cluster("replSetGetConfig")])
         .admin_only(),
-    Command::new("hostInfo", "Tells what machine this is.", diagnostics::host_info)
-        .needs(&[Privilege::on_cluster("hostInfo")]),
     Command::new("getCmdLineOpts", "Tells how the server was started.", diagnostics::command_line)
         .needs(&[Privilege::on_cluster("getCmdLineOpts")])
-        .admin_only(),
-    Command::new("getLog", "Tells recent events.", diagnostics::get_log)
-        .of(&[Kind::String])
-        .needs(&[Privilege::on_cluster("getLog")])
         .admin_only(),
     Command::new("shutdown", "Ends the server.", diagnostics::shutdown)
         .fields(&[Field::optional("force", FieldType::Bool), Field::optional("timeoutSecs", FieldType::Long)])
         .needs(&[Privilege::on_cluster("shutdown")])
-        .admin_only(),
-    Command::new("getParameter", "Tells the values of parameters.", parameters::get)
-        .lenient()
-        .needs(&[Privilege::on_cluster("getParameter")])
-        .admin_only(),
-    Command::new("setParameter", "Changes a parameter.", parameters::set)
-        .lenient()
-        .needs(&[Privilege::on_cluster("setParameter")])
         .admin_only(),
     Command::new("configureFailPoint", "Lets commands fail on purpose.", fail_point::configure)
         .of(&[Kind::String])

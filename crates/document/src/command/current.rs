@@ -1,0 +1,115 @@
+//! Commands about the commands that run: `currentOp`, `killOp`, `top`, `lockInfo`, `connPoolStats`.
+
+use super::call::{Call, Reply};
+use super::commands::Command;
+use super::generic;
+use super::operations::Operation;
+use super::spec::{Field, FieldType, Privilege, Target};
+use crate::base::{Error, Result};
+use crate::bson::{DocumentBuf, DocumentBuilder, Value};
+use crate::query::Filter;
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("currentOp", Target::Value(&[]), "Lists the commands that run.", current_op)
+        .any_fields()
+        .needs(&[Privilege::on_cluster("inprog")])
+        .admin_only(),
+    Command::new("killOp", Target::Value(&[]), "Ends a command that runs.", kill_op)
+        .fields(&[Field::required("op", FieldType::Number)])
+        .any_fields()
+        .needs(&[Privilege::on_cluster("killop")])
+        .admin_only(),
+    Command::new("top", Target::Value(&[]), "Tells how much time commands took on each collection.", top)
+        .needs(&[Privilege::on_cluster("top")])
+        .admin_only(),
+    Command::new("lockInfo", Target::Value(&[]), "Tells that there are no locks of collections to show.", lock_info)
+        .fields(&[Field::optional("includeStorageEngineLocks", FieldType::Bool)])
+        .needs(&[Privilege::on_cluster("serverStatus")])
+        .admin_only(),
+];
+
+fn current_op(call: &Call<'_>) -> Result<Reply> {
+    let mut filter = DocumentBuilder::new();
+    for element in call.request.body.elements().skip(1) {
+        let name = element.name.to_str_lossy();
+        let own = ["$all", "$ownOps", "$truncateOps"].contains(&&*name);
+        if !own && !generic::FIELDS.iter().any(|field| field.name == name) {
+            filter.append_element(&element);
+        }
+    }
+    let filter = Filter::parse(filter.finish().view(), &call.context()?)?;
+    let own = call.is_set("$ownOps");
+    let mut reply = Reply::new();
+    reply.open_array("inprog");
+    for operation in call.state.operations.list() {
+        let shown = shown(call, &operation);
+        if (!own || operation.user == call.request.client.user) && filter.matches(shown.view())? {
+            reply.push(&shown);
+        }
+    }
+    reply.close();
+    Ok(reply)
+}
+
+/// A command that runs as `currentOp` shows it.
+fn shown(call: &Call<'_>, operation: &Operation) -> DocumentBuf {
+    let mut shown = DocumentBuilder::new();
+    let elapsed = call.state.now_ms().saturating_sub(operation.started_ms).max(0);
+    let first = operation.command.view().first();
+    let (name, target) = match &first {
+        Some(first) => (first.name.to_str_lossy().into_owned(), first.value.as_str().unwrap_or("$cmd")),
+        None => (String::new(), "$cmd"),
+    };
+    let kind = match &*name {
+        "find" => "query",
+        "getMore" => "getmore",
+        "insert" => "insert",
+        "update" => "update",
+        "delete" => "remove",
+        _ => "command",
+    };
+    shown.append("type", "op").append("host", &super::host::name());
+    shown.append("desc", &format!("conn{}", operation.connection));
+    shown.append("connectionId", i64::try_from(operation.connection).unwrap_or(i64::MAX));
+    shown.append("client", &operation.address);
+    if let Some(application) = &operation.application {
+        shown.append("appName", application);
+    }
+    shown.append("active", true).append("opid", operation.id);
+    if let Some(session) = &operation.session {
+        shown.open_document("lsid").append("id", Value::Binary(4, session)).close();
+    }
+    if let Some(user) = operation.user.as_deref().and_then(|user| user.split_once('.')) {
+        shown.open_array("effectiveUsers").push_document().append("user", user.1).append("db", user.0).close().close();
+    }
+    shown.append("secs_running", elapsed / 1000).append("microsecs_running", elapsed.saturating_mul(1000));
+    shown.append("op", kind).append("ns", &format!("{}.{target}", operation.database));
+    shown.append("command", &operation.command).append("killPending", operation.interrupt.check().is_err());
+    shown.finish()
+}
+
+fn kill_op(call: &Call<'_>) -> Result<Reply> {
+    let op = call.value("op").and_then(|value| value.as_exact_i64()).and_then(|op| i32::try_from(op).ok());
+    let Some(op) = op else {
+        return Err(Error::bad_value("'op' must be the number of an operation, a whole number of 32 bits"));
+    };
+    call.state.operations.kill(op);
+    let mut reply = Reply::new();
+    reply.append("info", "attempting to kill op");
+    Ok(reply)
+}
+
+fn top(call: &Call<'_>) -> Result<Reply> {
+    let mut reply = Reply::new();
+    reply.open_document("totals").append("note", "all times in microseconds");
+    call.state.usage.append_to(&mut reply);
+    reply.close();
+    Ok(reply)
+}
+
+fn lock_info(_call: &Call<'_>) -> Result<Reply> {
+    let mut reply = Reply::new();
+    reply.open_array("lockInfo").close();
+    Ok(reply)
+}

@@ -1,0 +1,188 @@
+//! Commands that look after the data: `validate`, `compact`, `fsync`, `profile`.
+
+use super::call::{Call, Reply};
+use super::commands::Command;
+use super::indexes::{existing, is_view};
+use super::reply::count;
+use super::sizes::sizes_of_collection;
+use super::spec::{Field, FieldType, Privilege, Target};
+use crate::base::num::u64_of;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Kind, Value};
+use crate::catalog::index_spec::ID_INDEX;
+use crate::catalog::{CollectionState, Entry, IndexSpec};
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("validate", Target::Collection, "Proves that a collection and its indexes agree.", validate)
+        .fields(&[
+            Field::optional("full", FieldType::Bool),
+            Field::optional("metadata", FieldType::Bool),
+            Field::optional("background", FieldType::Bool),
+            Field::optional("repair", FieldType::Bool),
+            Field::optional("fixMultikey", FieldType::Bool),
+            Field::optional("checkBSONConformance", FieldType::Bool),
+            Field::optional("enforceFastCount", FieldType::Bool),
+            Field::optional("collHash", FieldType::Bool),
+            Field::optional("hashPrefixes", FieldType::Array),
+            Field::optional("revealHashedIds", FieldType::Array),
+            Field::optional("atClusterTime", FieldType::OneOf(&[Kind::Timestamp])),
+        ])
+        .needs(&[Privilege::on_collection("validate")]),
+    Command::new("compact", Target::Collection, "Compacts the tables of a collection and its indexes.", compact)
+        .fields(&[
+            Field::optional("force", FieldType::Bool),
+            Field::optional("dryRun", FieldType::StrictBool),
+            Field::optional("freeSpaceTargetMB", FieldType::Long).at_least(1),
+        ])
+        .needs(&[Privilege::on_collection("compact")]),
+    Command::new("fsync", Target::Value(&[]), "Makes everything durable that was committed.", fsync)
+        .fields(&[
+            Field::optional("lock", FieldType::Bool),
+            Field::optional("async", FieldType::Bool),
+            Field::optional("fsyncLockAcquisitionTimeoutMillis", FieldType::Long),
+        ])
+        .needs(&[Privilege::on_cluster("fsync")])
+        .admin_only(),
+    Command::new("fsyncUnlock", Target::Value(&[]), "Would unlock the database.", fsync_unlock)
+        .needs(&[Privilege::on_cluster("unlock")])
+        .admin_only(),
+    Command::new("profile", Target::Value(FieldType::Number.kinds()), "Tells that nothing is profiled.", profile)
+        .fields(&[
+            Field::optional("slowms", FieldType::Number),
+            Field::optional("sampleRate", FieldType::Number),
+            Field::optional("filter", FieldType::OneOf(&[Kind::Document, Kind::String])),
+        ])
+        .needs(&[Privilege::on_database("enableProfiler")]),
+];
+
+fn validate(call: &Call<'_>) -> Result<Reply> {
+    let namespace = call.namespace()?;
+    check_validate(call)?;
+    let collection = match call.state.database.catalog().find(&namespace) {
+        Some(Entry::View(_)) => return Err(is_view(&namespace)),
+        None => {
+            let what = format!("Collection '{namespace}' does not exist to validate.");
+            return Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what));
+        }
+        Some(Entry::Collection(_)) => call.state.database.collection(namespace.as_str())?,
+    };
+    let Some(collection) = collection else {
+        return Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, format!("{namespace} was dropped")));
+    };
+    let (schema, found) = (collection.schema(), collection.validate()?);
+    let mut reply = Reply::new();
+    reply.append("ns", namespace.as_str()).append("uuid", Value::Binary(4, &schema.uuid));
+    if !call.is_set("metadata") {
+        reply.append("nInvalidDocuments", 0).append("nNonCompliantDocuments", 0);
+        reply.append("nrecords", count(found.documents));
+    }
+    reply.append("nIndexes", count(u64_of(schema.indexes.len() + 1))).open_document("keysPerIndex");
+    reply.append(ID_INDEX, count(found.documents));
+    for (name, entries) in &found.entries {
+        reply.append(name, count(*entries));
+    }
+    reply.close().open_document("indexDetails");
+    reply.open_document(ID_INDEX).append("valid", true).append("spec", IndexSpec::of_id().document()).close();
+    for index in &schema.indexes {
+        let name = &index.spec.name;
+        let blamed = format!("index {name} ");
+        let valid = !found.problems.iter().any(|problem| problem.starts_with(&blamed));
+        reply.open_document(name).append("valid", valid).append("spec", index.spec.document()).close();
+    }
+    reply.close().append("valid", found.is_valid()).append("repaired", false).append("repairMode", "None");
+    reply.open_array("warnings").close().open_array("errors");
+    found.problems.iter().for_each(|problem| {
+        reply.push(problem.as_str());
+    });
+    reply.close();
+    for none in ["extraIndexEntries", "missingIndexEntries", "corruptRecords"] {
+        reply.open_array(none).close();
+    }
+    Ok(reply)
+}
+
+/// Refuses options that do not go together, and those that change something.
+fn check_validate(call: &Call<'_>) -> Result<()> {
+    let set = |name: &str| call.is_set(name);
+    let invalid = |what: &str| Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    if set("background") && (set("full") || set("enforceFastCount") || set("repair")) {
+        return invalid("Running the validate command with { background: true } and another mode is not supported");
+    }
+    if set("metadata")
+        && ["full", "background", "enforceFastCount", "repair", "fixMultikey", "checkBSONConformance"]
+            .iter()
+            .any(|name| set(name))
+    {
+        return invalid("Running the validate command with { metadata: true } is not supported with any other options");
+    }
+    if (set("repair") || set("fixMultikey")) && set("checkBSONConformance") {
+        return invalid("Cannot run validate with { checkBSONConformance: true } and a repair");
+    }
+    if set("repair") || set("fixMultikey") {
+        let what = "'repair' and 'fixMultikey' are not supported: drop the index and create it again";
+        return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
+    }
+    for name in ["collHash", "hashPrefixes", "revealHashedIds", "atClusterTime"] {
+        if call.value(name).is_some_and(|value| value != Value::Bool(false)) {
+            let what = format!("the option '{name}' of validate is not supported; dbHash gives hashes");
+            return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
+        }
+    }
+    Ok(())
+}
+
+fn compact(call: &Call<'_>) -> Result<Reply> {
+    let (namespace, entry) = call.entry()?;
+    let state = existing(&namespace, entry, "collection does not exist: ")?;
+    let before = size(call, &state)?;
+    let mut reply = Reply::new();
+    if call.is_set("dryRun") {
+        reply.append("estimatedBytesFreed", 0);
+        return Ok(reply);
+    }
+    state.table.compact()?;
+    for index in &state.schema().indexes {
+        call.check()?;
+        index.table.compact()?;
+    }
+    reply.append("bytesFreed", count(before.saturating_sub(size(call, &state)?)));
+    Ok(reply)
+}
+
+fn size(call: &Call<'_>, state: &CollectionState) -> Result<u64> {
+    let sizes = sizes_of_collection(&state.schema(), &call.state.database, state)?;
+    Ok(sizes.bytes + sizes.index_bytes())
+}
+
+fn fsync(call: &Call<'_>) -> Result<Reply> {
+    if call.is_set("lock") {
+        let what = "fsync with 'lock' is not supported: a checkpoint of the engine copies a database that is in use";
+        return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
+    }
+    call.state.database.engine().sync()?;
+    let mut reply = Reply::new();
+    reply.append("numFiles", 1);
+    Ok(reply)
+}
+
+fn fsync_unlock(_call: &Call<'_>) -> Result<Reply> {
+    Err(Error::new(ErrorCode::ILLEGAL_OPERATION, "fsyncUnlock called when not locked"))
+}
+
+fn profile(call: &Call<'_>) -> Result<Reply> {
+    let level = call.request.body.first().and_then(|first| first.value.as_number());
+    match level.and_then(|level| level.trunc_to_i64()) {
+        Some(1 | 2) => {
+            let what = "nothing is profiled; 'currentOp', 'top' and 'explain' tell what is slow";
+            return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
+        }
+        Some(0) if call.value("filter").is_some_and(|filter| filter.as_document().is_some()) => {
+            return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, "a filter of the profiler is not supported"));
+        }
+        _ => {}
+    }
+    let mut reply = Reply::new();
+    reply.append("was", 0).append("slowms", 100).append("sampleRate", 1.0);
+    Ok(reply)
+}
