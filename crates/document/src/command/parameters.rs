@@ -178,7 +178,7 @@ fn get(call: &Call<'_>) -> Result<Reply> {
         return Ok(reply);
     }
     for element in own_fields(call.request.body) {
-        if let Some(parameter) = find(&element).filter(|parameter| wanted(&parameter)) {
+        if let Some(parameter) = find(&element).filter(|parameter| wanted(parameter)) {
             append(call, &mut reply, parameter, details);
         }
     }
