@@ -11,7 +11,7 @@ use crate::auth::roles::{Target, allow};
 use crate::state::Server;
 
 /// Commands of the library that a client may run before it has logged in: what a handshake needs, and nothing of data.
-const BEFORE_LOGIN: [&str; 4] = ["ping", "buildInfo", "buildinfo", "listCommands"];
+const BEFORE_LOGIN: [&str; 5] = ["ping", "buildInfo", "buildinfo", "listCommands", "whatsmyuri"];
 
 /// Checks that a client may run a command. Without authentication every client may run every command.
 ///
