@@ -23,6 +23,7 @@
 //! | [`collection`] | documents: insert, find by `_id`, replace, delete; index maintenance, builds, validation |
 //! | [`database`] | [`Database`], where a program begins |
 //! | [`session`] | sessions: transactions between commands, writes that are done once |
+//! | [`typed`] | collections of Rust types |
 //! | [`command`] | commands as clients of MongoDB send them |
 
 // Before the modules, which use it.
@@ -56,6 +57,7 @@ pub mod plan;
 pub mod projection;
 pub mod query;
 pub mod session;
+pub mod typed;
 pub mod update;
 
 pub use base::{Error, ErrorCode, Result};

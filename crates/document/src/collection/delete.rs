@@ -25,7 +25,7 @@ impl Collection {
     /// # Errors
     /// Those of the filter and of the commit.
     pub fn delete_one(&self, filter: Document<'_>) -> Result<u64> {
-        let query = Query::new(Filter::parse(filter, &self.context())?);
+        let query = Query::new(Filter::parse(filter, &self.constants())?);
         self.run_delete(&DeleteStatement::new(query, false), WriteOptions::default())
     }
 
@@ -34,7 +34,7 @@ impl Collection {
     /// # Errors
     /// As [`Self::delete_one`]; what was deleted before stays deleted.
     pub fn delete_many(&self, filter: Document<'_>) -> Result<u64> {
-        let query = Query::new(Filter::parse(filter, &self.context())?);
+        let query = Query::new(Filter::parse(filter, &self.constants())?);
         self.run_delete(&DeleteStatement::new(query, true), WriteOptions::default())
     }
 

@@ -118,7 +118,7 @@ impl Collection {
         update: Option<Value<'_>>,
         options: &FindOneOptions,
     ) -> Result<FindAndModify> {
-        let mut context = self.context();
+        let mut context = self.constants();
         if let Some(variables) = &options.variables {
             context = context.with_variables(variables.view());
         }

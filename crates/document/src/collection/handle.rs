@@ -165,22 +165,9 @@ impl Collection {
     pub fn transact<T>(
         &self,
         options: WriteOptions,
-        mut body: impl FnMut(&mut DocumentTransaction) -> Result<T>,
+        body: impl FnMut(&mut DocumentTransaction) -> Result<T>,
     ) -> Result<T> {
-        let mut tries = 1;
-        loop {
-            let mut txn = DocumentTransaction::of_statement(Arc::clone(&self.catalog));
-            txn.bypass_validation(options.bypass_validation);
-            let done = body(&mut txn).and_then(|value| {
-                txn.finish(options.durability)?;
-                Ok(value)
-            });
-            match done {
-                Err(error) if error.is_conflict() && tries < TRIES => pause(tries),
-                done => return done,
-            }
-            tries += 1;
-        }
+        transact(&self.catalog, options, body)
     }
 
     pub(super) fn prepare<'d>(&self, document: Document<'d>) -> Result<Prepared<'d>> {
@@ -193,7 +180,7 @@ impl Collection {
     }
 
     /// The constants of a statement that begins now.
-    pub(super) fn context(&self) -> Context {
+    pub(crate) fn constants(&self) -> Context {
         let mut context = Context::new(self.environment.now_ms());
         context.seed = self.environment.random();
         context
@@ -203,6 +190,31 @@ impl Collection {
     pub(crate) fn new_id(&self) -> crate::bson::ObjectId {
         let seconds = u32::try_from(self.environment.now_ms() / 1000).unwrap_or_default();
         self.ids.next(seconds)
+    }
+}
+
+/// Runs `body` in a transaction and commits it, as [`Collection::transact`] does.
+///
+/// # Errors
+/// As [`Collection::transact`].
+pub fn transact<T>(
+    catalog: &Arc<Catalog>,
+    options: WriteOptions,
+    mut body: impl FnMut(&mut DocumentTransaction) -> Result<T>,
+) -> Result<T> {
+    let mut tries = 1;
+    loop {
+        let mut txn = DocumentTransaction::of_statement(Arc::clone(catalog));
+        txn.bypass_validation(options.bypass_validation);
+        let done = body(&mut txn).and_then(|value| {
+            txn.finish(options.durability)?;
+            Ok(value)
+        });
+        match done {
+            Err(error) if error.is_conflict() && tries < TRIES => pause(tries),
+            done => return done,
+        }
+        tries += 1;
     }
 }
 

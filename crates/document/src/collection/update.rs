@@ -134,7 +134,7 @@ impl Collection {
         multi: bool,
         options: &UpdateOptions,
     ) -> Result<UpdateStatement> {
-        let mut context = self.context();
+        let mut context = self.constants();
         if let Some(variables) = &options.variables {
             context = context.with_variables(variables.view());
         }

@@ -9,7 +9,8 @@ use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, ObjectIds};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{Catalog, CollectionOptions, CollectionState, Entry, IndexSpec, Namespace};
 use crate::collection::build::build;
-use crate::collection::{Collection, DocumentTransaction};
+use crate::collection::handle::transact;
+use crate::collection::{Collection, DocumentTransaction, WriteOptions};
 use crate::pipeline::aggregation::{AggregateOptions, aggregate_now};
 use crate::pipeline::{Parts, Target, view};
 
@@ -339,6 +340,15 @@ impl Database {
     #[must_use]
     pub fn begin(&self) -> DocumentTransaction {
         DocumentTransaction::new(Arc::clone(&self.catalog))
+    }
+
+    /// Runs `body` in a transaction over documents of any number of collections and commits it; both again, after a
+    /// growing pause, when another transaction was in the way.
+    ///
+    /// # Errors
+    /// What `body` says; `WriteConflict` (112) when the hundredth try conflicts too; those of the commit.
+    pub fn transact<T>(&self, body: impl FnMut(&mut DocumentTransaction) -> Result<T>) -> Result<T> {
+        transact(&self.catalog, WriteOptions::default(), body)
     }
 
     fn existing(&self, namespace: &str) -> Result<Collection> {

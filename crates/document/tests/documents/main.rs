@@ -12,4 +12,5 @@ mod index_keys;
 mod keys;
 mod pipelines;
 mod statements;
+mod typed;
 mod values;
