@@ -20,6 +20,8 @@ pub(super) struct Covered {
     input: Box<dyn Operator>,
     fields: Vec<(String, Direction, Need)>,
     id: Need,
+    /// Whether all rows match.
+    exact: bool,
 }
 
 /// What a field is needed for.
@@ -36,10 +38,12 @@ impl Need {
 }
 
 impl Covered {
-    pub(super) fn new(input: Box<dyn Operator>, index: &Index, query: &Query) -> Self {
+    pub(super) fn new(input: Box<dyn Operator>, index: &Index, query: &Query, exact: bool) -> Self {
         let shown = query.projection.as_ref().and_then(Projection::plain_paths).unwrap_or_default();
         let mut asked = Vec::new();
-        paths_of(query.filter.root(), &mut asked);
+        if !exact {
+            paths_of(query.filter.root(), &mut asked);
+        }
         let sorted = query.sort.iter().flat_map(|sort| sort.fields()).map(|(path, _)| path);
         asked.extend(sorted);
         let asked: Vec<String> = asked.into_iter().map(ToString::to_string).collect();
@@ -49,7 +53,7 @@ impl Covered {
         };
         let fields = index.spec.pattern.fields().iter();
         let fields = fields.map(|field| (field.path.clone(), field.direction(), need(&field.path))).collect();
-        Self { input, fields, id: need("_id") }
+        Self { input, fields, id: need("_id"), exact }
     }
 
     /// Whether the documents have nothing that the projection does not show.
@@ -111,7 +115,8 @@ impl Operator for Covered {
         while self.input.next(run, row)? {
             match self.document(row)? {
                 Some(document) => {
-                    let (matched, position) = run.query.filter.matches_at(document.view())?;
+                    let (matched, position) =
+                        if self.exact { (true, None) } else { run.query.filter.matches_at(document.view())? };
                     if matched {
                         row.document = Some(StoredDocument::built(document));
                         row.position = position;

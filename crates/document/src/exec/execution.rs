@@ -189,10 +189,10 @@ fn operator(run: &Run<'_>, plan: &Plan, wanted: Option<u64>) -> Box<dyn Operator
         Plan::Id(key) => Box::new(IdLookup(Some(key.clone()))),
         Plan::Scan(scan) => match entries(scan) {
             None => Box::new(CollectionScan::new(run, scan)),
-            Some(entries) => Box::new(Fetch::new(entries, wanted)),
+            Some(entries) => Box::new(Fetch::new(entries, wanted, scan.exact)),
         },
         Plan::Covered(scan) => match (entries(scan), &scan.index) {
-            (Some(entries), Some(index)) => Box::new(Covered::new(entries, index, run.query)),
+            (Some(entries), Some(index)) => Box::new(Covered::new(entries, index, run.query, scan.exact)),
             _ => Box::new(CollectionScan::new(run, scan)),
         },
         Plan::Union(plans) => Box::new(Union::new(plans.iter().map(|plan| operator(run, plan, wanted)).collect())),

@@ -18,12 +18,14 @@ pub(super) struct Fetch {
     input: Box<dyn Operator>,
     together: usize,
     rows: VecDeque<Row>,
+    /// Whether all rows match.
+    exact: bool,
 }
 
 impl Fetch {
-    pub(super) fn new(input: Box<dyn Operator>, wanted: Option<u64>) -> Self {
+    pub(super) fn new(input: Box<dyn Operator>, wanted: Option<u64>, exact: bool) -> Self {
         let together = wanted.map_or(8, |wanted| usize_of(wanted).clamp(1, TOGETHER_MAX));
-        Self { input, together, rows: VecDeque::new() }
+        Self { input, together, rows: VecDeque::new(), exact }
     }
 
     fn fill(&mut self, run: &Run<'_>) -> Result<()> {
@@ -68,7 +70,10 @@ impl Operator for Fetch {
                     "an index has an entry of a document that does not exist: run validate",
                 ));
             }
-            if run.matches(&mut next)? {
+            if self.exact {
+                run.count_document();
+            }
+            if self.exact || run.matches(&mut next)? {
                 *row = next;
                 return Ok(true);
             }

@@ -54,6 +54,11 @@ impl Run<'_> {
         Ok(matched)
     }
 
+    /// Counts a document.
+    pub(super) fn count_document(&self) {
+        self.counts.documents.set(self.counts.documents.get() + 1);
+    }
+
     /// Counts an entry of an index.
     pub(super) fn count_key(&self) -> Result<()> {
         self.counts.keys.set(self.counts.keys.get() + 1);

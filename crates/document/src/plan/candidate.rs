@@ -56,6 +56,12 @@ impl<'q> Asked<'q> {
         Self { query, branches: branches(query.filter.root()), tops }
     }
 
+    /// Whether the filter or the sort is about `_id`.
+    #[must_use]
+    pub fn mentions_id(&self) -> bool {
+        self.tops.contains(&&b"_id"[..])
+    }
+
     /// Whether the filter or the sort is about a path, or one that begins with the same name.
     #[must_use]
     pub fn mentions(&self, path: &Path) -> bool {

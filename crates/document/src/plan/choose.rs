@@ -118,9 +118,13 @@ fn usable(subject: Subject<'_>) -> impl Iterator<Item = &Arc<Index>> {
 }
 
 fn all(subject: Subject<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
-    let mut found = of_collection(asked);
+    let mut found = Vec::new();
     for index in usable(subject).filter(|index| !index.spec.hidden) {
         found.extend(of_index(asked, index, false));
+    }
+    // A scan of the collection is for its order, its bounds, or when there is nothing else.
+    if asked.mentions_id() || found.iter().all(Candidate::is_unbounded) {
+        found.extend(of_collection(asked));
     }
     found
 }

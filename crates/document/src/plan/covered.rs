@@ -12,21 +12,20 @@ pub fn covers(index: &Index, query: &Query) -> bool {
     if index.is_multikey() || query.return_key || !super::fields::is_ordered(index) {
         return false;
     }
-    let fields = index.spec.pattern.fields();
-    let below = |path: &str, above: &str| path.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'));
-    if fields.iter().any(|one| fields.iter().any(|other| below(&one.path, &other.path))) {
-        return false;
-    }
-    let has = |path: &str| path == "_id" || fields.iter().any(|field| field.path == path);
-    let shown = query.projection.as_ref().and_then(|projection| projection.plain_paths());
-    let Some(paths) = (if query.counts { Some(Vec::new()) } else { shown }) else { return false };
-    if !paths.iter().all(|path| has(path)) {
-        return false;
-    }
+    let id = |path: &Path| matches!(path.parts(), [only] if only.name() == b"_id");
+    let has = |path: &Path| id(path) || index.paths.contains(path);
     // The sort is the index's, or of its fields.
-    let sorted = query.sort.iter().flat_map(|sort| sort.fields());
-    let mut needed: Vec<&Path> = sorted.map(|(path, _)| path).collect();
-    paths_of(query.filter.root(), &mut needed) && needed.iter().all(|path| has(&path.to_string()))
+    let mut needed: Vec<&Path> = query.sort.iter().flat_map(|sort| sort.fields()).map(|(path, _)| path).collect();
+    if !paths_of(query.filter.root(), &mut needed) || !needed.iter().all(|path| has(path)) {
+        return false;
+    }
+    let shown = query.projection.as_ref().and_then(|projection| projection.plain_paths());
+    let Some(shown) = (if query.counts { Some(Vec::new()) } else { shown }) else { return false };
+    if !shown.iter().all(|path| path == "_id" || index.spec.pattern.fields().iter().any(|field| field.path == *path)) {
+        return false;
+    }
+    // One field of the index within another would be shown twice.
+    !index.paths.iter().enumerate().any(|(at, one)| index.paths[..at].iter().any(|other| one.overlaps(other)))
 }
 
 /// Collects the paths of a filter; false when it has other conditions than on paths.

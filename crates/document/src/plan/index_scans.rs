@@ -84,6 +84,7 @@ impl Shape<'_> {
     }
 
     fn candidate(&self, query: &Query, bounds: Vec<Bounds>) -> Candidate {
+        let exact = self.is_exact(query.filter.root());
         let order = self.order(query, &bounds);
         let grouped = order.map_or(0, |order| order.grouped);
         let Composed { groups, filters } = compose(self.directions, &bounds, grouped);
@@ -91,7 +92,7 @@ impl Shape<'_> {
             self.is_unique() && bounds.iter().all(|bounds| matches!(&bounds.intervals[..], [only] if only.is_point()));
         self.finish(
             query,
-            Scan { index: self.index.cloned(), bounds, groups, filters, reverse: false, multikey: false },
+            Scan { index: self.index.cloned(), bounds, groups, filters, reverse: false, multikey: false, exact },
             order,
             single,
         )
@@ -121,8 +122,15 @@ impl Shape<'_> {
         // Ranges of different branches are in the order of keys, not grouped.
         let order = self.order(asked.query, &bounds).filter(|order| order.grouped == 0);
         let groups = vec![Group { prefix: Vec::new(), ranges: union(ranges) }];
-        let scan =
-            Scan { index: self.index.cloned(), bounds, groups, filters: Vec::new(), reverse: false, multikey: false };
+        let scan = Scan {
+            index: self.index.cloned(),
+            bounds,
+            groups,
+            filters: Vec::new(),
+            reverse: false,
+            multikey: false,
+            exact: false,
+        };
         Some(self.finish(asked.query, scan, order, false))
     }
 
@@ -142,6 +150,23 @@ impl Shape<'_> {
             single,
             scan,
         }
+    }
+
+    /// Whether the bounds say all that the filter says: it is of conditions on fields of the index, which no document
+    /// has an array in, and each is told by its bounds exactly.
+    fn is_exact(&self, filter: &Node) -> bool {
+        let told = |node: &Node| match node {
+            Node::Leaf { path, .. } => {
+                self.fields.iter().any(|field| field.path == path) && Bounds::of(node, path, false).exact
+            }
+            _ => false,
+        };
+        let plain = self.hashed.is_none() && self.fields.iter().all(|field| field.arrays == 0);
+        plain
+            && match filter {
+                Node::And(nodes) => nodes.iter().all(told),
+                node => told(node),
+            }
     }
 
     fn is_unique(&self) -> bool {

@@ -36,6 +36,7 @@ pub fn within_limits(query: &Query, candidates: Vec<Candidate>) -> Result<Vec<Ca
     // The order was found for other bounds.
     candidate.sorted = query.sort.is_none();
     candidate.scan.reverse = false;
+    candidate.scan.exact = false;
     Ok(vec![candidate])
 }
 

@@ -42,6 +42,8 @@ pub struct Scan {
     pub reverse: bool,
     /// Whether a document may be met several times.
     pub multikey: bool,
+    /// Whether every entry that is met is of a document that matches, so that the filter need not be asked.
+    pub exact: bool,
 }
 
 impl KeyFilter {

@@ -41,6 +41,7 @@ pub fn candidates(asked: &Asked<'_>, index: &Arc<Index>) -> Vec<Candidate> {
                 filters: composed.filters,
                 reverse: false,
                 multikey: true,
+                exact: false,
             },
             sorted: asked.query.sort.is_none(),
             covered: false,
