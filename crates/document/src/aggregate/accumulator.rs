@@ -4,9 +4,8 @@ use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 
 use crate::base::Result;
-use crate::base::num::nearest_f64;
 use crate::bson::{Document, Value, ValueBuf, compare, equal, hash};
-use crate::expr::{Deviation, Expression, Sum, Val, count_of};
+use crate::expr::{Deviation, Expression, Sum, Val, count_of, percentile};
 use crate::path::{Sort, SortKey};
 
 use super::effect::Fields;
@@ -117,7 +116,10 @@ impl Accumulator {
             Kind::Merge => State::Merge(Vec::new()),
             Kind::Deviation(_) => State::Deviation(Deviation::default(), false),
             Kind::EndN(_, n) | Kind::ExtremeN(_, n) => State::Some(Vec::new(), count(n)?),
-            Kind::Top(_, _, n) => State::Ordered(Vec::new(), n.as_ref().map_or(Ok(1), count)?),
+            Kind::Top(_, _, n) => {
+                let many = |n: &Expression| count(n).map_err(|wrong| error(7_548_606, wrong.message()));
+                State::Ordered(Vec::new(), n.as_ref().map_or(Ok(1), many)?)
+            }
             Kind::Percentile(..) => State::Numbers(Vec::new()),
         })
     }
@@ -245,6 +247,19 @@ impl Accumulator {
         })
     }
 
+    /// The result of all that was added, in a window that documents leave again: there a deviation is null while a
+    /// number is not finite, and the integer 0 of one number.
+    #[must_use]
+    pub fn finish_moving(&self, state: State) -> ValueBuf {
+        match (&self.kind, &state) {
+            (Kind::Deviation(_), State::Deviation(_, true)) => Value::Null.into(),
+            (Kind::Deviation(false), State::Deviation(deviation, _)) if deviation.count() == 1 => {
+                Value::Int32(0).into()
+            }
+            _ => self.finish(state),
+        }
+    }
+
     /// The result of all that was added.
     #[must_use]
     pub fn finish(&self, state: State) -> ValueBuf {
@@ -289,15 +304,6 @@ impl Accumulator {
     }
 }
 
-/// The value below which a share of sorted numbers lies.
-fn percentile(numbers: &[f64], share: f64) -> Option<f64> {
-    let last = numbers.len().checked_sub(1)?;
-    let count = nearest_f64(i64::try_from(numbers.len()).ok()?);
-    let rank = (count * share).ceil() - 1.0;
-    let at = crate::base::num::trunc_to_i64(rank.max(0.0)).and_then(|rank| usize::try_from(rank).ok())?;
-    numbers.get(at.min(last)).copied()
-}
-
 fn add_to_set(values: &mut Vec<ValueBuf>, set: &mut SetOf, value: ValueBuf) -> usize {
     if !set.0.insert(Key(value.clone())) {
         return 0;
@@ -336,7 +342,7 @@ fn merge(fields: &mut Vec<(Vec<u8>, ValueBuf)>, value: &Val<'_>) -> Result<usize
         }
         value if value.is_nullish() => Ok(0),
         other => Err(error(
-            40400,
+            5_911_200,
             format!(
                 "$mergeObjects requires object inputs, but input {} is of type {}",
                 other.to_json(),

@@ -3,9 +3,26 @@
 use super::accumulator::{Accumulator, Kind};
 use super::stage::error;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, Element, Value};
-use crate::expr::{Context, Expression, count_of};
+use crate::bson::{Document, DocumentBuilder, Element, Value};
+use crate::expr::{Context, Expression, PercentileSpec, count_of};
 use crate::path::Sort;
+
+/// The accumulators that take one expression.
+const UNARY: [&str; 13] = [
+    "$sum",
+    "$avg",
+    "$min",
+    "$max",
+    "$first",
+    "$last",
+    "$push",
+    "$addToSet",
+    "$concatArrays",
+    "$setUnion",
+    "$mergeObjects",
+    "$stdDevPop",
+    "$stdDevSamp",
+];
 
 /// Reads the accumulator of a field: `{$sum: ..}`.
 ///
@@ -34,6 +51,17 @@ pub(super) fn field(element: &Element<'_>, context: &Context) -> Result<Accumula
     if !operator_name.starts_with('$') {
         return Err(error(40234, format!("The field '{name}' must be an accumulator object")));
     }
+    if operator.value.as_array().is_some() && UNARY.contains(&&*operator_name) {
+        return Err(error(40237, format!("The {operator_name} accumulator is a unary operator")));
+    }
+    if matches!(operator.value, Value::MinKey | Value::MaxKey) && UNARY.contains(&&*operator_name) {
+        // As in MongoDB, these two constants come out within a document.
+        let mut wrapped = DocumentBuilder::new();
+        wrapped.open_document("$literal").append("", operator.value).close();
+        let wrapped = wrapped.finish();
+        return accumulator(&operator_name, Value::Document(wrapped.view()), context)?
+            .ok_or_else(|| error(15952, format!("unknown group operator '{operator_name}'")));
+    }
     accumulator(&operator_name, operator.value, context)?
         .ok_or_else(|| error(15952, format!("unknown group operator '{operator_name}'")))
 }
@@ -58,6 +86,9 @@ pub(super) fn accumulator(name: &str, operand: Value<'_>, context: &Context) -> 
         "$stdDevPop" => Kind::Deviation(false),
         "$stdDevSamp" => Kind::Deviation(true),
         "$count" => {
+            if operand.as_array().is_some() {
+                return Err(error(40237, "The $count accumulator is a unary operator"));
+            }
             if !matches!(operand, Value::Document(document) if document.is_empty()) {
                 return Err(Error::new(ErrorCode::TYPE_MISMATCH, "$count takes no arguments, i.e. $count:{}"));
             }
@@ -68,16 +99,6 @@ pub(super) fn accumulator(name: &str, operand: Value<'_>, context: &Context) -> 
         "$median" | "$percentile" => return percentile(name, operand, context).map(Some),
         "$accumulator" => return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, "$accumulator is not supported")),
         _ => return Ok(None),
-    };
-    let operand = match operand {
-        Value::Array(array) => {
-            let mut values = array.values();
-            match (values.next(), values.next()) {
-                (Some(single), None) => single,
-                _ => return Err(error(40237, format!("The {name} accumulator is a unary operator"))),
-            }
-        }
-        operand => operand,
     };
     Ok(Some(Accumulator { kind, argument: crate::expr::parse(operand, context)? }))
 }
@@ -122,7 +143,7 @@ fn ordered(name: &str, operand: Value<'_>, context: &Context) -> Result<Accumula
         }
     }
     let n = match spec.get("n") {
-        Some(n) => Some(count(n, context)?),
+        Some(n) => Some(count(n, context).map_err(|wrong| error(7_548_606, wrong.message()))?),
         None if many => return Err(error(5_788_003, format!("Missing value for 'n' in {name}"))),
         None => None,
     };
@@ -136,63 +157,7 @@ fn ordered(name: &str, operand: Value<'_>, context: &Context) -> Result<Accumula
 }
 
 fn percentile(name: &str, operand: Value<'_>, context: &Context) -> Result<Accumulator> {
-    let Value::Document(spec) = operand else {
-        return Err(error(7_436_100, format!("specification must be an object; found {}", operand.to_json())));
-    };
-    let many = name == "$percentile";
-    for element in spec {
-        let known = element.name == "input" || element.name == "method" || many && element.name == "p";
-        if !known {
-            return Err(Error::new(
-                ErrorCode::IDL_UNKNOWN_FIELD,
-                format!("BSON field '{name}.{}' is an unknown field.", element.name),
-            ));
-        }
-    }
-    let missing = |field: &str| {
-        Error::new(
-            ErrorCode::IDL_FAILED_TO_PARSE,
-            format!("BSON field '{name}.{field}' is missing but a required field"),
-        )
-    };
-    let input = spec.get("input").ok_or_else(|| missing("input"))?;
-    match spec.get("method").ok_or_else(|| missing("method"))? {
-        Value::String(method) if method == "approximate" => {}
-        Value::String(_) => {
-            return Err(Error::bad_value("Currently only 'approximate' can be used as percentile 'method'"));
-        }
-        other => {
-            return Err(Error::new(
-                ErrorCode::TYPE_MISMATCH,
-                format!(
-                    "BSON field '{name}.method' is the wrong type '{}', expected type 'string'",
-                    other.kind().name()
-                ),
-            ));
-        }
-    }
-    let mut shares = vec![0.5];
-    if many {
-        let p = crate::expr::parse(spec.get("p").ok_or_else(|| missing("p"))?, context)?;
-        let wrong = || error(7_750_301, "The $percentile 'p' field must be an array of constant values");
-        if !p.is_constant() {
-            return Err(wrong());
-        }
-        let p = p.of(Document::empty())?;
-        let Value::Array(array) = p.value() else { return Err(wrong()) };
-        shares.clear();
-        for value in array {
-            let share = value
-                .as_f64()
-                .ok_or_else(|| error(7_750_302, "The $percentile 'p' field must be an array of numbers"))?;
-            if !(0.0..=1.0).contains(&share) {
-                return Err(error(7_750_303, "The $percentile 'p' field must be an array of numbers from [0.0, 1.0]"));
-            }
-            shares.push(share);
-        }
-        if shares.is_empty() {
-            return Err(wrong());
-        }
-    }
+    let PercentileSpec { input, shares, many } =
+        PercentileSpec::read(name, operand, &mut |value| crate::expr::parse(value, context))?;
     Ok(Accumulator { kind: Kind::Percentile(shares, many), argument: crate::expr::parse(input, context)? })
 }

@@ -10,7 +10,7 @@ use super::effect::{Effect, Fields};
 use super::sort::SortStage;
 use super::sorter::{Row, Sorted, Sorter};
 use super::stage::{Parser, Rows, Run, Stage, Stages, deferred, error};
-use crate::base::Result;
+use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::expr::Expression;
 use crate::keys;
@@ -51,7 +51,7 @@ impl Group {
     fn add(&self, group: &mut Gathered, document: Document<'_>) -> Result<usize> {
         let mut bytes = 0;
         for ((_, accumulator), state) in self.fields.iter().zip(&mut group.1) {
-            bytes += accumulator.add(state, document)?;
+            bytes += accumulator.add(state, document).map_err(as_in_groups)?;
         }
         Ok(bytes)
     }
@@ -134,6 +134,16 @@ impl Group {
     }
 }
 
+/// Divisions by zero have codes of their own in groups.
+fn as_in_groups(wrong: Error) -> Error {
+    let code = match wrong.code() {
+        ErrorCode::BAD_VALUE if wrong.message() == "can't $divide by zero" => 4_848_401,
+        code if code.number() == 16610 => 4_848_403,
+        _ => return wrong,
+    };
+    error(code, wrong.message())
+}
+
 /// The key by which the rows of a group come together.
 fn encoded(id: &ValueBuf) -> Vec<u8> {
     let mut key = Vec::with_capacity(16);
@@ -174,6 +184,18 @@ impl Stage for Group {
     }
 }
 
+/// Refuses an id that looks like a projection.
+fn check_id(id: Value<'_>) -> Result<()> {
+    for field in id.as_document().into_iter().flatten() {
+        let plain = matches!(field.value, Value::Bool(_)) || field.value.kind().is_number();
+        if plain && !field.name.as_bytes().starts_with(b"$") {
+            let what = format!("$group does not support inclusion-style expressions: '{}'", field.name);
+            return Err(error(17390, what));
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
     let Value::Document(spec) = value else {
         return Err(error(15947, "a group's fields must be specified in an object"));
@@ -181,6 +203,7 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
     let (mut id, mut fields) = (None, Vec::new());
     for element in spec {
         if element.name == "_id" {
+            check_id(element.value)?;
             id = Some(crate::expr::parse(element.value, parser.context)?);
         } else if element.name == "$doingMerge" {
             return Err(error(17030, "$doingMerge should be true if present"));

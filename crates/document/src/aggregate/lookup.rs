@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::effect::{Effect, Fields, Passes};
 use super::reshape::matching;
+use super::spec::{check_once, mismatch, missing, unknown};
 use super::stage::{Namespace, Parser, Pipeline, Rows, Run, Source, Stage, Stages, error};
 use super::unwind::set;
 use crate::base::{Error, ErrorCode, Result};
@@ -31,6 +32,8 @@ struct Lookup {
     compiled: Option<Pipeline>,
     /// The collections that the pipeline reads.
     inner: Vec<Namespace>,
+    /// The names of its stages.
+    inner_names: Vec<&'static str>,
     table: super::stage::Table,
 }
 
@@ -54,6 +57,10 @@ impl Stage for Lookup {
 
     fn namespaces(&self) -> Vec<Namespace> {
         self.from.iter().chain(&self.inner).cloned().collect()
+    }
+
+    fn inner_names(&self) -> Vec<&'static str> {
+        self.inner_names.clone()
     }
 }
 
@@ -187,12 +194,13 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
     let Value::Document(spec) = value else {
         return Err(failed(format!("the $lookup specification must be an Object but found {}", value.kind().name())));
     };
+    check_once("$lookup", spec)?;
     let mut parts = Parts::default();
     for element in spec {
         parts.take(&element, parser)?;
     }
     let Parts { from, to, local, foreign, variables, pipeline } = parts;
-    let to = to.ok_or_else(|| failed("must specify 'as' field for a $lookup"))?;
+    let to = to.ok_or_else(|| missing("$lookup", "as"))?;
     let equal = match (local, foreign) {
         (Some(local), Some(foreign)) => Some((Path::new(local), Path::new(foreign))),
         (None, None) if pipeline.is_some() => None,
@@ -206,7 +214,7 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
     if pipeline.is_none() && !variables.is_empty() {
         return Err(failed("$lookup with a 'let' argument requires a 'pipeline'"));
     }
-    let mut inner = Vec::new();
+    let (mut inner, mut inner_names) = (Vec::new(), Vec::new());
     let compiled = match pipeline {
         Some(Value::Array(stages)) => {
             // Compiled once with variables that stand for anything, so that what is wrong shows at once.
@@ -214,7 +222,11 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
             for (name, _) in &variables {
                 context.set(name, Value::Null.into());
             }
-            let pipeline = parser.with(&context).pipeline(stages)?;
+            let pipeline = parser.with(&context).inner(stages)?;
+            if from.is_some() && pipeline.stages().first().is_some_and(|stage| stage.name() == "$documents") {
+                let what = "$documents makes its own documents, so that $lookup takes no 'from' with it";
+                return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
+            }
             if pipeline.stages().iter().any(|stage| stage.is_output()) {
                 return Err(error(51047, "$out and $merge are not allowed within a $lookup's sub-pipeline"));
             }
@@ -224,6 +236,7 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
                 ));
             }
             inner = pipeline.namespaces();
+            inner_names = pipeline.all_names();
             variables.is_empty().then_some(pipeline)
         }
         _ => None,
@@ -233,7 +246,7 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
     }
     let pipeline = pipeline.map(ValueBuf::from);
     let (to, table) = (Path::new(to), parser.table());
-    Ok(vec![Arc::new(Lookup { from, to, equal, variables, pipeline, compiled, inner, table })])
+    Ok(vec![Arc::new(Lookup { from, to, equal, variables, pipeline, compiled, inner, inner_names, table })])
 }
 
 /// The parts of a `$lookup`.
@@ -266,12 +279,7 @@ impl<'p> Parts<'p> {
                     self.variables.push((name, crate::expr::parse(variable.value, parser.context)?));
                 }
             }
-            ("let", other) => {
-                return Err(failed(format!(
-                    "$lookup argument 'let' must be an object, is type {}",
-                    other.kind().name()
-                )));
-            }
+            ("let", other) => return Err(mismatch("$lookup", "let", &other, "object")),
             ("as" | "localField" | "foreignField", Value::String(text)) => {
                 let text = text.to_str_lossy().into_owned();
                 crate::expr::parser::check_path(&text)?;
@@ -281,13 +289,13 @@ impl<'p> Parts<'p> {
                     _ => self.foreign = Some(text),
                 }
             }
-            ("as" | "localField" | "foreignField", other) => {
-                return Err(failed(format!(
-                    "$lookup argument '{name}' must be a string, found {}",
-                    other.kind().name()
-                )));
+            ("as", other) if !other.is_nullish() => return Err(mismatch("$lookup", "as", &other, "string")),
+            ("as", _) => {}
+            ("localField" | "foreignField", other) => {
+                let what = format!("$lookup argument '{name}' must be a string, found {}", other.kind().name());
+                return Err(failed(what));
             }
-            _ => return Err(failed(format!("unknown argument to $lookup: {name}"))),
+            _ => return Err(unknown("$lookup", name)),
         }
         Ok(())
     }

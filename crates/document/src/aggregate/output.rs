@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::merge::{Merge, Output, WhenMatched, WhenNotMatched};
-use super::stage::{Namespace, Parser, Pipeline, Rows, Run, Stage, Stages, error};
+use super::spec::{check_once, mismatch, missing, text, unknown};
+use super::stage::{Namespace, Parser, Rows, Run, Stage, Stages, error};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Element, Value, ValueBuf};
+use crate::bson::{Document, Element, Value, ValueBuf};
 
 /// `$out` or `$merge`.
 #[derive(Debug)]
@@ -42,18 +43,24 @@ pub(super) fn read_out(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Sta
     let into = match value {
         Value::String(name) => Namespace { database: None, collection: name.to_str_lossy().into_owned() },
         Value::Document(spec) => {
-            if let Some(unknown) =
-                spec.elements().find(|element| !["db", "coll", "timeseries"].iter().any(|known| element.name == *known))
-            {
-                return Err(Error::new(
-                    ErrorCode::IDL_UNKNOWN_FIELD,
-                    format!("BSON field '$out.{}' is an unknown field.", unknown.name),
-                ));
+            check_once("$out", spec)?;
+            let known = ["db", "coll", "timeseries"];
+            if let Some(other) = spec.elements().find(|element| !known.iter().any(|known| element.name == *known)) {
+                return Err(unknown("$out", other.name));
             }
-            if spec.get("timeseries").is_some() {
-                return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, "time series collections are not supported"));
+            let database = text("$out", spec, "db")?.ok_or_else(|| missing("$out", "db"))?;
+            let collection = text("$out", spec, "coll")?.ok_or_else(|| missing("$out", "coll"))?;
+            match spec.get("timeseries") {
+                None => {}
+                Some(value) if value.is_nullish() => {}
+                Some(Value::Document(series)) => {
+                    check_series(series)?;
+                    let what = "time series collections are not supported";
+                    return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, what));
+                }
+                Some(other) => return Err(mismatch("$out", "timeseries", &other, "object")),
             }
-            Namespace { database: Some(required("$out", spec, "db")?), collection: required("$out", spec, "coll")? }
+            Namespace { database: Some(database), collection }
         }
         other => {
             return Err(error(
@@ -63,27 +70,60 @@ pub(super) fn read_out(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Sta
         }
     };
     check(&into)?;
+    if into.database.as_deref().is_some_and(is_reserved) {
+        return Err(error(31321, format!("Can't $out to internal database: {}", into.database.unwrap_or_default())));
+    }
+    if into.collection.starts_with("system.") {
+        return Err(error(17385, format!("Can't $out to special collection: {}", into.collection)));
+    }
+    if into.collection.starts_with('$') {
+        let what = format!("cannot write to a collection of the name {}", into.collection);
+        return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
+    }
     Ok(vec![Arc::new(Write { into, merge: None })])
 }
 
-fn required(stage: &str, spec: crate::bson::Document<'_>, name: &str) -> Result<String> {
-    match spec.get(name) {
-        Some(Value::String(text)) => Ok(text.to_str_lossy().into_owned()),
-        Some(other) => Err(Error::new(
-            ErrorCode::TYPE_MISMATCH,
-            format!("BSON field '{stage}.{name}' is the wrong type '{}', expected type 'string'", other.kind().name()),
-        )),
-        None => Err(Error::new(
-            ErrorCode::IDL_FAILED_TO_PARSE,
-            format!("BSON field '{stage}.{name}' is missing but a required field"),
-        )),
+/// The databases that pipelines do not write to.
+fn is_reserved(database: &str) -> bool {
+    ["admin", "config", "local"].contains(&database)
+}
+
+/// Checks the options of a time series.
+fn check_series(spec: Document<'_>) -> Result<()> {
+    const STAGE: &str = "$out.timeseries";
+    check_once(STAGE, spec)?;
+    let seconds = |field: &str| -> Result<Option<i64>> {
+        let Some(value) = spec.get(field).filter(|value| !value.is_nullish()) else { return Ok(None) };
+        let number = value.as_number().ok_or_else(|| mismatch(STAGE, field, &value, "int"))?;
+        match number.trunc_to_i64() {
+            Some(seconds @ 1..=31_536_000) => Ok(Some(seconds)),
+            _ => Err(Error::bad_value(format!("BSON field '{STAGE}.{field}' must be from 1 to 31536000"))),
+        }
+    };
+    let known = ["timeField", "metaField", "granularity", "bucketMaxSpanSeconds", "bucketRoundingSeconds"];
+    if let Some(other) = spec.elements().find(|element| !known.iter().any(|known| element.name == *known)) {
+        return Err(unknown(STAGE, other.name));
     }
+    let time = text(STAGE, spec, "timeField")?;
+    text(STAGE, spec, "metaField")?;
+    let granularity = text(STAGE, spec, "granularity")?;
+    if let Some(other) = granularity.as_ref().filter(|name| !["seconds", "minutes", "hours"].contains(&name.as_str())) {
+        let what = format!("Enumeration value '{other}' for field '{STAGE}.granularity' is not a valid value.");
+        return Err(Error::bad_value(what));
+    }
+    let (span, rounding) = (seconds("bucketMaxSpanSeconds")?, seconds("bucketRoundingSeconds")?);
+    time.ok_or_else(|| missing(STAGE, "timeField"))?;
+    if span != rounding || granularity.is_some() && span.is_some() {
+        let what = "bucketMaxSpanSeconds and bucketRoundingSeconds go together, are equal, and exclude granularity";
+        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    }
+    Ok(())
 }
 
 fn check(namespace: &Namespace) -> Result<()> {
     let invalid = |what: &str| Error::new(ErrorCode::INVALID_NAMESPACE, format!("Invalid namespace: {what}"));
     let name = &namespace.collection;
-    if name.is_empty() || name.contains('$') || name.contains('\0') || name.starts_with('.') {
+    if name.is_empty() || name.contains('\0') || name.starts_with('.') {
         return Err(invalid(name));
     }
     Ok(())
@@ -104,10 +144,8 @@ pub(super) fn read_merge(parser: &Parser<'_>, _: &'static str, value: Value<'_>)
         }
         Value::Document(spec) => spec,
         other => {
-            return Err(error(
-                51182,
-                format!("$merge requires a string or object argument, but found {}", other.kind().name()),
-            ));
+            let what = format!("$merge requires a string or object argument, but found {}", other.kind().name());
+            return Err(Error::new(ErrorCode::TYPE_MISMATCH, what));
         }
     };
     let mut parts = Parts {
@@ -117,6 +155,7 @@ pub(super) fn read_merge(parser: &Parser<'_>, _: &'static str, value: Value<'_>)
         not_matched: WhenNotMatched::Insert,
         variables: None,
     };
+    check_once("$merge", spec)?;
     for element in spec {
         parts.take(&element)?;
     }
@@ -125,6 +164,14 @@ pub(super) fn read_merge(parser: &Parser<'_>, _: &'static str, value: Value<'_>)
         Error::new(ErrorCode::IDL_FAILED_TO_PARSE, "BSON field '$merge.into' is missing but a required field")
     })?;
     check(&into)?;
+    if into.database.as_deref().is_some_and(is_reserved) {
+        let what = format!("$merge cannot write to the internal database {}", into.database.unwrap_or_default());
+        return Err(error(31320, what));
+    }
+    if into.collection.starts_with("system.") {
+        return Err(error(31319, format!("Cannot $merge to special collection: {}", into.collection)));
+    }
+    on.iter().try_for_each(|name| crate::expr::parser::check_path(name))?;
     if let WhenMatched::Pipeline(stages) = &matched {
         check_pipeline(stages, variables.as_ref(), parser)?;
     }
@@ -145,12 +192,22 @@ struct Parts {
 impl Parts {
     fn take(&mut self, element: &Element<'_>) -> Result<()> {
         match (element.name.as_bytes(), element.value) {
+            // A null is as good as no field.
+            (b"on" | b"let" | b"whenMatched" | b"whenNotMatched", value) if value.is_nullish() => {}
             (b"into", Value::String(name)) => {
                 self.into = Some(Namespace { database: None, collection: name.to_str_lossy().into_owned() })
             }
             (b"into", Value::Document(spec)) => {
-                let database = spec.get("db").and_then(|value| value.as_str()).map(str::to_owned);
-                self.into = Some(Namespace { database, collection: required("$merge.into", spec, "coll")? });
+                check_once("$merge.into", spec)?;
+                let known = ["db", "coll"];
+                if let Some(other) = spec.elements().find(|element| !known.iter().any(|known| element.name == *known)) {
+                    return Err(unknown("$merge.into", other.name));
+                }
+                let database = text("$merge.into", spec, "db")?.filter(|name| !name.is_empty());
+                let collection = text("$merge.into", spec, "coll")?;
+                let collection =
+                    collection.ok_or_else(|| error(5_786_801, "$merge 'into' needs the name of a collection"))?;
+                self.into = Some(Namespace { database, collection });
             }
             (b"into", other) => {
                 return Err(error(
@@ -248,23 +305,16 @@ fn check_pipeline(stages: &ValueBuf, variables: Option<&ValueBuf>, parser: &Pars
         for element in spec {
             let name = element.name.to_str_lossy();
             crate::expr::parser::check_variable(&name)?;
-            crate::expr::parse(element.value, parser.context)?;
             if name == "new" && !matches!(element.value, Value::String(root) if root == "$$ROOT") {
                 return Err(error(51273, "'new' may be used only as an alias for '$$ROOT'"));
             }
+            crate::expr::parse(element.value, parser.context)?;
             context.set(&name, Value::Null.into());
         }
     }
     let Value::Array(stages) = stages.view() else { return Ok(()) };
-    let pipeline: Pipeline = parser.with(&context).pipeline(stages)?;
-    let allowed = ["$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"];
-    if let Some(stage) = pipeline.stages().iter().find(|stage| !allowed.contains(&stage.name())) {
-        return Err(Error::new(
-            ErrorCode::INVALID_OPTIONS,
-            format!("{} is not allowed to be used within an update", stage.name()),
-        ));
-    }
-    Ok(())
+    // Which stages there may be is looked at when a document is updated.
+    parser.with(&context).pipeline(stages).map(drop)
 }
 
 fn when_matched(value: Value<'_>) -> Result<WhenMatched> {

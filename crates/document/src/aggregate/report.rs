@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::spec::{mismatch, unknown, whole};
 use super::stage::{Parser, Report, Rows, Run, Stage, Stages, error};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Value};
@@ -32,19 +33,36 @@ pub(super) fn read(_: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stag
     let Value::Document(spec) = value else { return Err(no_document(name, &value)) };
     match name {
         "$collStats" => check_collection(spec)?,
-        "$indexStats" | "$planCacheStats" if !spec.is_empty() => {
-            let (code, what) = if name == "$indexStats" {
-                (28803, "The $indexStats stage specification must be an empty object")
-            } else {
-                (28803, "The $planCacheStats stage specification must be an empty object")
-            };
-            return Err(error(code, what));
-        }
+        "$indexStats" if !spec.is_empty() => return Err(no_document(name, &value)),
+        "$planCacheStats" => check_plans(spec)?,
         "$currentOp" => check_operations(spec)?,
         "$listSessions" | "$listLocalSessions" => check_sessions(name, spec)?,
         _ => {}
     }
     Ok(vec![Arc::new(Told(Report { name, spec: DocumentBuf::from(spec) }))])
+}
+
+/// `$planCacheStats` takes `allHosts` alone.
+fn check_plans(spec: Document<'_>) -> Result<()> {
+    let failed = |what: String| Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
+    let mut seen = false;
+    for element in spec {
+        if element.name != "allHosts" || seen {
+            return failed(format!("$planCacheStats parameters object contains an unrecognized '{}'", element.name));
+        }
+        seen = true;
+        match element.value {
+            Value::Bool(false) => {}
+            Value::Bool(true) => {
+                return Err(error(4_503_200, "$planCacheStats takes 'allHosts: true' only when there are shards"));
+            }
+            other => {
+                let what = format!("allHosts is not a bool but a {}", other.kind().name());
+                return Err(error(13111, what));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn no_document(name: &str, value: &Value<'_>) -> Error {
@@ -67,64 +85,46 @@ fn no_document(name: &str, value: &Value<'_>) -> Error {
     }
 }
 
-fn unknown(name: &str, field: impl std::fmt::Display) -> Error {
-    Error::new(ErrorCode::IDL_UNKNOWN_FIELD, format!("BSON field '{name}.{field}' is an unknown field."))
-}
-
-fn wrong_type(name: &str, field: impl std::fmt::Display, value: &Value<'_>, expected: &str) -> Error {
-    let what =
-        format!("BSON field '{name}.{field}' is the wrong type '{}', expected type '{expected}'", value.kind().name());
-    Error::new(ErrorCode::TYPE_MISMATCH, what)
-}
-
 fn check_collection(spec: Document<'_>) -> Result<()> {
     for element in spec {
         let field = element.name.to_str_lossy();
+        let known = ["latencyStats", "storageStats", "count", "queryExecStats", "operationStats"];
         match (&*field, element.value) {
-            (
-                "latencyStats" | "storageStats" | "count" | "queryExecStats" | "operationStats",
-                Value::Document(inner),
-            ) => {
-                for option in inner {
-                    let known = match &*field {
-                        "latencyStats" => option.name == "histograms",
-                        "storageStats" => {
-                            ["scale", "verbose", "waitForLock", "numericOnly"].iter().any(|known| option.name == *known)
-                        }
-                        _ => false,
-                    };
-                    if !known {
-                        return Err(unknown(&format!("$collStats.{field}"), option.name));
-                    }
-                }
-                if let Some(scale) = inner.get("scale") {
-                    check_scale(&scale)?;
-                }
-                if let Some(histograms) = inner.get("histograms")
-                    && !matches!(histograms, Value::Bool(_))
-                {
-                    return Err(wrong_type("$collStats.latencyStats", "histograms", &histograms, "bool"));
+            (name, _) if !known.contains(&name) => return Err(unknown("$collStats", field)),
+            (_, value) if value.is_nullish() => {}
+            ("count" | "queryExecStats", Value::Document(inner)) if !inner.is_empty() => {
+                return Err(error(31170, format!("the option '{field}' of $collStats must be an empty document")));
+            }
+            ("storageStats", Value::Document(inner)) => {
+                if let Some(scale) = inner.get("scale").filter(|scale| !scale.is_nullish()) {
+                    scale_of(&scale)?;
                 }
             }
-            ("latencyStats" | "storageStats" | "count" | "queryExecStats" | "operationStats", other) => {
-                return Err(wrong_type("$collStats", field, &other, "object"));
+            ("latencyStats", Value::Document(inner)) => {
+                if let Some(other) = inner.elements().find(|option| option.name != "histograms") {
+                    return Err(unknown("$collStats.latencyStats", other.name));
+                }
+                match inner.get("histograms") {
+                    None | Some(Value::Bool(_)) => {}
+                    Some(other) => return Err(mismatch("$collStats.latencyStats", "histograms", &other, "bool")),
+                }
             }
-            _ => return Err(unknown("$collStats", field)),
+            (_, Value::Document(_)) => {}
+            (_, other) => return Err(mismatch("$collStats", field, &other, "object")),
         }
     }
     Ok(())
 }
 
-fn check_scale(scale: &Value<'_>) -> Result<()> {
-    if scale.is_nullish() {
-        return Ok(());
-    }
-    let Some(number) = scale.as_number() else {
-        return Err(wrong_type("$collStats.storageStats", "scale", scale, "long"));
-    };
-    match number.trunc_to_i64() {
-        Some(1..) => Ok(()),
-        _ => Err(error(51024, format!("BSON field 'scale' value must be >= 1, actual value '{}'", scale.to_json()))),
+/// By how much sizes are divided: from 1 to the greatest int32.
+///
+/// # Errors
+/// `TypeMismatch` (14), and `BadValue` (2) for less than 1.
+pub fn scale_of(scale: &Value<'_>) -> Result<i64> {
+    let number = scale.as_number().ok_or_else(|| mismatch("$collStats.storageStats", "scale", scale, "long"))?;
+    match whole(number) {
+        scale @ 1.. => Ok(scale.min(i64::from(i32::MAX))),
+        _ => Err(Error::bad_value("scale has to be a number of at least 1")),
     }
 }
 
@@ -160,8 +160,8 @@ fn check_sessions(name: &str, spec: Document<'_>) -> Result<()> {
     for element in spec {
         match (element.name.as_bytes(), element.value) {
             (b"allUsers", Value::Bool(_)) | (b"users", Value::Array(_)) => {}
-            (b"allUsers", other) => return Err(wrong_type(name, "allUsers", &other, "bool")),
-            (b"users", other) => return Err(wrong_type(name, "users", &other, "array")),
+            (b"allUsers", other) => return Err(mismatch(name, "allUsers", &other, "bool")),
+            (b"users", other) => return Err(mismatch(name, "users", &other, "array")),
             _ => return Err(unknown(name, element.name)),
         }
     }

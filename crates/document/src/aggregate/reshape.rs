@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::effect::{Effect, Fields, Passes, is_deterministic};
+use super::spec::whole;
 use super::stage::{Parser, Pipeline, Rows, Run, Stage, Stages, Step, deferred, error};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
@@ -448,6 +449,9 @@ pub(super) fn read_sample(parser: &Parser<'_>, _: &'static str, value: Value<'_>
     let Value::Document(spec) = value else {
         return Err(error(28745, "the $sample stage specification must be an object"));
     };
+    if spec.get("size").is_some_and(|size| size.as_number().is_none()) {
+        return Err(error(28746, "size argument to $sample must be a number"));
+    }
     if let Some(unknown) = spec.elements().find(|element| element.name != "size") {
         return Err(error(28748, format!("unrecognized option to $sample: {}", unknown.name)));
     }
@@ -455,8 +459,7 @@ pub(super) fn read_sample(parser: &Parser<'_>, _: &'static str, value: Value<'_>
     let Some(number) = size.as_number() else {
         return Err(error(28746, "size argument to $sample must be a number"));
     };
-    let whole = number.trunc_to_i64().unwrap_or(if number.to_f64() > 0.0 { i64::MAX } else { 0 });
-    let size = usize::try_from(whole).ok().filter(|size| *size > 0);
+    let size = usize::try_from(whole(number)).ok().filter(|size| *size > 0);
     let size = size.ok_or_else(|| error(28747, "size argument to $sample must be a positive integer"))?;
     let random = crate::expr::random(parser.context);
     Ok(vec![Arc::new(Sample { size, random })])
@@ -538,15 +541,37 @@ pub(super) fn read_facet(parser: &Parser<'_>, _: &'static str, value: Value<'_>)
                 ),
             ));
         }
-        let pipeline = parser.pipeline(stages)?;
-        let inner =
-            pipeline.stages().iter().find(|stage| stage.is_output() || stage.is_source() || stage.name() == "$facet");
-        if let Some(stage) = inner {
-            return Err(error(40600, format!("{} is not allowed to be used within a $facet stage", stage.name())));
+        let steps = parser.steps(stages)?;
+        if let Some(name) = steps.iter().flat_map(|step| step.all_names()).find(|name| !is_in_facets(name)) {
+            return Err(error(40600, format!("{name} is not allowed to be used within a $facet stage")));
         }
+        let of_server = ["$listSessions", "$listLocalSessions", "$currentOp", "$documents"];
+        if let Some(step) = steps.iter().find(|step| of_server.contains(&step.name())) {
+            let what = format!("{} is only valid as the first stage of a pipeline over a database", step.name());
+            return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
+        }
+        let pipeline = Pipeline::of(steps);
         facets.push((name, pipeline));
     }
     Ok(vec![Arc::new(Facet(facets))])
+}
+
+/// Whether a stage may be part of a `$facet`, or of a pipeline in one.
+fn is_in_facets(name: &str) -> bool {
+    ![
+        "$collStats",
+        "$facet",
+        "$geoNear",
+        "$indexStats",
+        "$merge",
+        "$out",
+        "$planCacheStats",
+        "$changeStream",
+        "$search",
+        "$searchMeta",
+        "$vectorSearch",
+    ]
+    .contains(&name)
 }
 
 /// A stage that there is, but not here.

@@ -79,6 +79,11 @@ pub trait Stage: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// The names of all stages of the pipelines within the stage.
+    fn inner_names(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Whether the stage reads no input, so that it must be the first.
     fn is_source(&self) -> bool {
         false
@@ -215,6 +220,14 @@ impl Step {
         self.spec.view()
     }
 
+    /// The name of the stage and those of all stages of the pipelines within it.
+    #[must_use]
+    pub fn all_names(&self) -> Vec<&'static str> {
+        let mut names = vec![self.name()];
+        names.extend(self.inner_names());
+        names
+    }
+
     /// The same stage when only its first `count` documents are wanted.
     #[must_use]
     pub fn limited(&self, count: u64) -> Self {
@@ -261,6 +274,12 @@ impl Pipeline {
     #[must_use]
     pub fn starts_with_source(&self) -> bool {
         self.stages.first().is_some_and(|stage| stage.is_source())
+    }
+
+    /// The names of the stages and of those of the pipelines within them.
+    #[must_use]
+    pub fn all_names(&self) -> Vec<&'static str> {
+        self.stages.iter().flat_map(Step::all_names).collect()
     }
 
     /// The collections that the stages read or write.
@@ -322,6 +341,39 @@ impl<'c> Parser<'c> {
     /// # Errors
     /// As [`super::parse`].
     pub fn pipeline(&self, stages: Array<'_>) -> Result<Pipeline> {
+        let all = self.steps(stages)?;
+        for (at, stage) in all.iter().enumerate() {
+            if stage.is_source() && at > 0 {
+                return Err(error(40602, format!("{} is only valid as the first stage in a pipeline", stage.name())));
+            }
+            if stage.is_output() && at + 1 < all.len() {
+                return Err(error(40601, format!("{} can only be the final stage in the pipeline", stage.name())));
+            }
+        }
+        Ok(Pipeline { stages: all })
+    }
+
+    /// Reads the pipeline within a stage that reads a collection.
+    ///
+    /// # Errors
+    /// As [`Self::pipeline`]; `InvalidNamespace` (73) for stages that are about the server.
+    pub fn inner(&self, stages: Array<'_>) -> Result<Pipeline> {
+        let pipeline = self.pipeline(stages)?;
+        let of_server = ["$currentOp", "$listLocalSessions", "$listSessions"];
+        match pipeline.stages.first().filter(|stage| of_server.contains(&stage.name())) {
+            None => Ok(pipeline),
+            Some(stage) => {
+                let what = format!("{} must be run against a database with {{aggregate: 1}}", stage.name());
+                Err(Error::new(ErrorCode::INVALID_NAMESPACE, what))
+            }
+        }
+    }
+
+    /// Reads stages, wherever they stand.
+    ///
+    /// # Errors
+    /// As [`super::parse`].
+    pub fn steps(&self, stages: Array<'_>) -> Result<Vec<Step>> {
         if stages.count() > STAGES_MAX {
             return Err(error(7_749_501, format!("Pipeline length must be no longer than {STAGES_MAX} stages")));
         }
@@ -340,15 +392,7 @@ impl<'c> Parser<'c> {
                 all.push(Step::new(read, spec));
             }
         }
-        for (at, stage) in all.iter().enumerate() {
-            if stage.is_source() && at > 0 {
-                return Err(error(40602, format!("{} is only valid as the first stage in a pipeline", stage.name())));
-            }
-            if stage.is_output() && at + 1 < all.len() {
-                return Err(error(40601, format!("{} can only be the final stage in the pipeline", stage.name())));
-            }
-        }
-        Ok(Pipeline { stages: all })
+        Ok(all)
     }
 
     fn stage(&self, stage: Document<'_>) -> Stages {

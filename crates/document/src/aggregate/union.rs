@@ -34,6 +34,10 @@ impl Stage for Union {
     fn namespaces(&self) -> Vec<Namespace> {
         self.with.iter().cloned().chain(self.pipeline.namespaces()).collect()
     }
+
+    fn inner_names(&self) -> Vec<&'static str> {
+        self.pipeline.all_names()
+    }
 }
 
 pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
@@ -46,7 +50,7 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
                     (b"coll", Value::String(name)) => {
                         with = Some(Namespace { database: None, collection: name.to_str_lossy().into_owned() })
                     }
-                    (b"pipeline", Value::Array(stages)) => pipeline = parser.pipeline(stages)?,
+                    (b"pipeline", Value::Array(stages)) => pipeline = parser.inner(stages)?,
                     (b"coll" | b"pipeline", other) => {
                         return Err(Error::new(
                             ErrorCode::TYPE_MISMATCH,

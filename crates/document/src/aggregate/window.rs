@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::accumulator::Accumulator;
+use super::covariance::Covariance;
 use super::sorter::{Sorted, Sorter};
 use super::stage::{Rows, Run, Stage, deferred, error};
 use super::unwind::set;
@@ -72,6 +73,13 @@ pub(super) enum Window {
     Documents(Bound, Bound),
     /// By the value of the sort field; the milliseconds of the unit for dates.
     Range(Bound, Bound, Option<i64>),
+}
+
+impl Window {
+    /// Whether documents leave the window as it moves on.
+    const fn moves(self) -> bool {
+        matches!(self, Self::Documents(Bound::Offset(_), _) | Self::Range(Bound::Offset(_), ..))
+    }
 }
 
 /// An end of a window.
@@ -192,16 +200,7 @@ impl WindowFields {
         let null = || ValueBuf::from(Value::Null);
         let own = |value: Val<'_>| value.into_buf().unwrap_or_else(null);
         match &output.function {
-            Function::Accumulate(accumulator) => (0..rows.len())
-                .map(|at| {
-                    let (from, to) = self.window(output.window, rows, at)?;
-                    let mut state = accumulator.start(Document::empty())?;
-                    for row in &rows[from..to] {
-                        accumulator.add(&mut state, row.document.view())?;
-                    }
-                    Ok(Some(accumulator.finish(state)))
-                })
-                .collect(),
+            Function::Accumulate(accumulator) => self.accumulated(accumulator, output.window, rows),
             Function::Rank { dense } => Ok(self.ranks(rows, *dense)),
             Function::Number => {
                 Ok((1..).zip(rows).map(|(number, _)| Some(crate::expr::value::int(number).into())).collect())
@@ -216,12 +215,7 @@ impl WindowFields {
                     }))
                 })
                 .collect(),
-            Function::Covariance { x, y, sample } => (0..rows.len())
-                .map(|at| {
-                    let (from, to) = self.window(output.window, rows, at)?;
-                    covariance(&rows[from..to], x, y, *sample).map(Some)
-                })
-                .collect(),
+            Function::Covariance { x, y, sample } => self.covariances((x, y), *sample, output.window, rows),
             Function::Derivative { input, unit } | Function::Integral { input, unit } => {
                 let integral = matches!(output.function, Function::Integral { .. });
                 (0..rows.len())
@@ -257,6 +251,39 @@ impl WindowFields {
             }
             Function::LinearFill(input) => linear(rows, input),
         }
+    }
+
+    /// What an accumulator makes of the window of each row.
+    fn accumulated(&self, accumulator: &Accumulator, window: Window, rows: &[Row]) -> Result<Vec<Option<ValueBuf>>> {
+        let of_row = |at| {
+            let (from, to) = self.window(window, rows, at)?;
+            let mut state = accumulator.start(Document::empty())?;
+            for row in &rows[from..to] {
+                accumulator.add(&mut state, row.document.view())?;
+            }
+            let moves = window.moves();
+            Ok(Some(if moves { accumulator.finish_moving(state) } else { accumulator.finish(state) }))
+        };
+        (0..rows.len()).map(of_row).collect()
+    }
+
+    fn covariances(
+        &self,
+        (x, y): (&Expression, &Expression),
+        sample: bool,
+        window: Window,
+        rows: &[Row],
+    ) -> Result<Vec<Option<ValueBuf>>> {
+        let of_row = |at| {
+            let (from, to) = self.window(window, rows, at)?;
+            let mut covariance = Covariance::default();
+            for row in &rows[from..to] {
+                let document = row.document.view();
+                covariance.add(&x.of(document)?.value(), &y.of(document)?.value());
+            }
+            Ok(Some(covariance.result(sample)))
+        };
+        (0..rows.len()).map(of_row).collect()
     }
 
     fn ranks(&self, rows: &[Row], dense: bool) -> Vec<Option<ValueBuf>> {
@@ -322,25 +349,6 @@ impl WindowFields {
     }
 }
 
-fn covariance(rows: &[Row], x: &Expression, y: &Expression, sample: bool) -> Result<ValueBuf> {
-    let mut pairs = Vec::new();
-    for row in rows {
-        let (x, y) = (x.of(row.document.view())?, y.of(row.document.view())?);
-        if let (Some(x), Some(y)) = (x.value().as_f64(), y.value().as_f64()) {
-            pairs.push((x, y));
-        }
-    }
-    let count = nearest_f64(i64::try_from(pairs.len()).unwrap_or(i64::MAX));
-    let divisor = if sample { count - 1.0 } else { count };
-    if divisor < 1.0 {
-        return Ok(Value::Null.into());
-    }
-    let mean = |pick: fn(&(f64, f64)) -> f64| pairs.iter().map(pick).sum::<f64>() / count;
-    let (mean_x, mean_y) = (mean(|pair| pair.0), mean(|pair| pair.1));
-    let sum: f64 = pairs.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
-    Ok(Value::Double(sum / divisor).into())
-}
-
 /// The points of a window: the sort field, in units for dates, and the input.
 fn points(rows: &[Row], input: &Expression, unit: Option<i64>) -> Result<Vec<(f64, f64)>> {
     let mut points = Vec::with_capacity(rows.len());
@@ -373,7 +381,8 @@ fn area(points: &[(f64, f64)]) -> ValueBuf {
     if points.is_empty() {
         return Value::Null.into();
     }
-    Value::Double(points.windows(2).map(|pair| (pair[0].1 + pair[1].1) * (pair[1].0 - pair[0].0) / 2.0).sum()).into()
+    let areas = points.windows(2).map(|pair| (pair[0].1 + pair[1].1) * (pair[1].0 - pair[0].0) / 2.0);
+    Value::Double(areas.fold(0.0, |sum, area| sum + area)).into()
 }
 
 /// The values of the input, with those that are missing between two others on a line between them.

@@ -81,7 +81,7 @@ pub(super) fn read(parser: &Parser<'_>, name: &'static str, value: Value<'_>) ->
 }
 
 fn function(spec: Document<'_>, sort: Option<&Sort>, context: &Context) -> Result<(Function, Window)> {
-    let (mut found, mut window) = (None, None);
+    let (mut found, mut window, mut others) = (None, None, None);
     for element in spec {
         if element.name == "window" {
             let Value::Document(window_spec) = element.value else {
@@ -91,10 +91,15 @@ fn function(spec: Document<'_>, sort: Option<&Sort>, context: &Context) -> Resul
         } else if element.name.as_bytes().starts_with(b"$") && found.is_none() {
             found = Some(element);
         } else {
-            return Err(failed(format!("Window function found an unknown argument: {}", element.name)));
+            others = Some(element.name);
         }
     }
     let operator = found.ok_or_else(|| failed("Expected a $-prefixed window function"))?;
+    if let Some(other) = others {
+        let what = format!("Window function found an unknown argument: {other}");
+        let of_ranks = ["$rank", "$denseRank", "$documentNumber"].iter().any(|name| operator.name == *name);
+        return Err(if of_ranks { error(5_371_601, what) } else { failed(what) });
+    }
     let function = operator_of(&operator, window.is_some(), sort, context)?;
     Ok((function, window.unwrap_or(Window::All)))
 }
@@ -119,17 +124,11 @@ fn operator_of(operator: &Element<'_>, windowed: bool, sort: Option<&Sort>, cont
         if !matches!(operator.value, Value::Document(document) if document.is_empty()) {
             return Err(error(5_371_603, format!("(None) {name} must be specified with '{{}}' as the value")));
         }
-        needs_sort(sort)
+        needs_sort(sort.filter(|sort| sort.fields().len() == 1))
     };
     Ok(match &*name {
         "$rank" | "$denseRank" => {
             rank_like()?;
-            if sort.is_some_and(|sort| sort.fields().len() != 1) {
-                return Err(error(
-                    5_371_602,
-                    format!("{name} must be specified with a top level sortBy expression with exactly one element"),
-                ));
-            }
             Function::Rank { dense: &*name == "$denseRank" }
         }
         "$documentNumber" => {

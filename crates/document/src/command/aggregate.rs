@@ -11,7 +11,7 @@ use super::reply::{cursor_option, first_batch, short};
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::aggregate::{Report, Rows};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
-use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value};
+use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Kind, Value};
 use crate::exec::Reader;
 use crate::pipeline::aggregation::AggregateOptions;
 use crate::pipeline::{Aggregation, Server, Target as Over};
@@ -121,7 +121,12 @@ impl fmt::Debug for Found {
 
 impl Source for Found {
     fn advance(&mut self) -> Result<Option<DocumentBuf>> {
-        self.rows.next().transpose()
+        let row = self.rows.next().transpose()?;
+        if let Some(row) = row.as_ref().filter(|row| row.as_bytes().len() > DOCUMENT_BYTES_MAX) {
+            let what = format!("BSONObj size: {} is invalid. Size must be up to 16 MiB", row.as_bytes().len());
+            return Err(Error::new(ErrorCode::BSON_OBJECT_TOO_LARGE, what));
+        }
+        Ok(row)
     }
 
     fn watch(&mut self, interrupt: &Arc<Interrupt>) {

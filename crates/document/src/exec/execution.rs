@@ -155,7 +155,8 @@ impl<'r> Execution<'r> {
         while self.skip > 0 {
             self.skip -= 1;
             if !self.root.next(&run, &mut self.row)? {
-                self.left = 0;
+                // No later row is there either.
+                (self.skip, self.left) = (0, 0);
             }
         }
         if self.left == 0 {

@@ -169,7 +169,8 @@ impl<'c> Parser<'c> {
         };
         let (name, path) = rest.split_once('.').map_or((rest, None), |(name, path)| (name, Some(path)));
         if name.is_empty() {
-            return Err(error(16867, "empty variable names are not allowed"));
+            let what = "empty variable names are not allowed";
+            return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
         }
         if let Some(path) = path {
             check_path(path)?;

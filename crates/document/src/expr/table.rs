@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::ops::date::{arithmetic as dates, format, parse, parts};
-use super::ops::{accumulate, arithmetic, array, convert, logic, object, regex, set, string, trigonometry};
+use super::ops::{accumulate, arithmetic, array, convert, logic, object, percentile, regex, set, string, trigonometry};
 use super::parser::{Build, Parser};
 use super::tree::Expression;
 use super::value::error;
@@ -180,6 +180,8 @@ table! {
     "$max" => Args(0, MANY, accumulate::max);
     "$stdDevPop" => Args(0, MANY, accumulate::deviation_of_all);
     "$stdDevSamp" => Args(0, MANY, accumulate::deviation_of_sample);
+    "$median" => Special(percentile::parse);
+    "$percentile" => Special(percentile::parse);
     "$rand" => Special(parse_random);
 }
 

@@ -198,13 +198,21 @@ fn extreme<'a>(document: Document<'a>, path: &Path, greatest: bool) -> Value<'a>
 
 fn descends(direction: Value<'_>) -> Result<bool> {
     if let Value::Document(meta) = direction {
-        let name = meta.first().filter(|first| first.name == "$meta");
-        return Err(match name.map(|first| first.value) {
-            Some(Value::String(name)) if name == "textScore" || name == "randVal" => {
-                Error::new(ErrorCode::NOT_IMPLEMENTED, format!("sorting by {{$meta: '{name}'}} is not supported"))
+        let Some(first) = meta.first().filter(|first| first.name == "$meta") else {
+            return Err(numbered(17312, "$meta is the only expression supported by $sort right now"));
+        };
+        if meta.elements().nth(1).is_some() {
+            let what = "Cannot have additional keys in a $meta sort specification";
+            return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
+        }
+        return Err(match first.value {
+            Value::String(name) if name == "textScore" => {
+                numbered(40218, "query requires text score metadata, but it is not available")
             }
-            Some(Value::String(name)) => numbered(31138, format!("Illegal $meta sort: $meta: \"{name}\"")),
-            _ => numbered(17312, "$meta is the only expression supported by $sort right now"),
+            Value::String(name) if name == "randVal" => {
+                Error::new(ErrorCode::NOT_IMPLEMENTED, "sorting by {$meta: 'randVal'} is not supported")
+            }
+            other => numbered(31138, format!("Illegal $meta sort: $meta: {}", other.to_json())),
         });
     }
     let Some(number) = direction.as_number() else {

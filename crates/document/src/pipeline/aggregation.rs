@@ -143,8 +143,8 @@ impl Aggregation {
 }
 
 impl Aggregation {
-    /// Appends how the pipeline would run: `queryPlanner` when a query does all of it, else `stages`, of which the first
-    /// is `$cursor`.
+    /// Appends how the pipeline would run: `queryPlanner` when a query does all of it, else `stages`, of which the
+    /// first is `$cursor`.
     ///
     /// # Errors
     /// Those of the plan.

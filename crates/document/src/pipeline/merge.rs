@@ -133,9 +133,18 @@ impl<'m> Merging<'m> {
         if documents.is_empty() {
             return Ok(());
         }
-        self.collection.transact(collections.write, |txn| {
-            documents.iter().try_for_each(|document| self.write_one(txn, document.view()))
-        })
+        let failed = self.collection.transact(collections.write, |txn| {
+            for document in documents {
+                match self.write_one(txn, document.view()) {
+                    Ok(()) => {}
+                    Err(error) if error.is_conflict() => return Err(error),
+                    // What was merged before stays.
+                    Err(error) => return Ok(Some(error)),
+                }
+            }
+            Ok(None)
+        })?;
+        failed.map_or(Ok(()), Err)
     }
 
     fn write_one(&self, txn: &mut DocumentTransaction, new: Document<'_>) -> Result<()> {

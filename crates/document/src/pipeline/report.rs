@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::collections::Collections;
 use crate::aggregate::Report;
+use crate::aggregate::report::scale_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::{CollectionState, IndexSpec, Namespace, Schema};
@@ -11,6 +12,17 @@ use crate::catalog::{CollectionState, IndexSpec, Namespace, Schema};
 /// Whether a report is about a collection.
 pub(super) fn is_of_collection(report: &Report) -> bool {
     ["$collStats", "$indexStats", "$planCacheStats"].contains(&report.name)
+}
+
+/// Refuses a report of a view but that of its latencies.
+pub(super) fn check_view(namespace: &Namespace, report: &Report) -> Result<()> {
+    let latencies = report.name == "$collStats"
+        && report.spec.view().elements().all(|element| element.name == "latencyStats" || element.value.is_nullish());
+    if latencies {
+        return Ok(());
+    }
+    let what = format!("{} of the view {namespace} is not supported", report.name);
+    Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED_ON_VIEW, what))
 }
 
 /// What a stage tells of a collection.
@@ -21,6 +33,10 @@ pub(super) fn of_collection(
     report: &Report,
 ) -> Result<Vec<DocumentBuf>> {
     match (report.name, state) {
+        ("$planCacheStats", None) => {
+            let what = format!("collection '{namespace}' does not exist");
+            Err(Error::new(ErrorCode::new(50933), what))
+        }
         ("$collStats", _) => Ok(vec![statistics(collections, namespace, state, report.spec.view())?]),
         ("$indexStats", Some(state)) => Ok(indexes(collections, &state.schema())),
         // There is no cache of plans.
@@ -41,7 +57,7 @@ fn statistics(
         let what = format!("Collection [{namespace}] not found.");
         Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what)
     };
-    for element in spec {
+    for element in spec.elements().filter(|element| !element.value.is_nullish()) {
         match (element.name.as_str(), element.value) {
             (Some("latencyStats"), _) => {
                 builder.open_document("latencyStats");
@@ -55,6 +71,7 @@ fn statistics(
                 builder.append("count", crate::expr::value::int(sizes(collections, state)?.0));
             }
             (Some("storageStats"), Value::Document(options)) => {
+                state.ok_or_else(not_found)?;
                 builder.open_document("storageStats");
                 storage(collections, state, options, &mut builder)?;
                 builder.close();
@@ -88,8 +105,8 @@ fn storage(
     options: Document<'_>,
     builder: &mut DocumentBuilder,
 ) -> Result<()> {
-    let scale = options.get("scale").and_then(|scale| scale.as_number()).and_then(|scale| scale.trunc_to_i64());
-    let scale = scale.filter(|scale| *scale > 0).unwrap_or(1);
+    let scale = options.get("scale").filter(|scale| !scale.is_nullish());
+    let scale = scale.map_or(Ok(1), |scale| scale_of(&scale))?;
     let int = crate::expr::value::int;
     let (count, bytes) = match state {
         Some(state) => sizes(collections, state)?,

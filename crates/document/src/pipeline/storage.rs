@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::collections::Collections;
 use super::head::Head;
 use super::{merge, replace, report, view};
-use crate::aggregate::{self, Output, Pipeline, Report, Rows, Run, Source, Storage};
+use crate::aggregate::{self, NoStorage, Output, Pipeline, Report, Rows, Run, Source, Storage};
 use crate::base::{Error, ErrorCode, Result};
 use crate::catalog::{CollectionState, Entry, Namespace};
 use crate::exec::Execution;
@@ -17,6 +17,8 @@ struct Stored {
     collections: Arc<Collections>,
     namespace: Namespace,
     state: Option<Arc<CollectionState>>,
+    /// The name of the view, if it is one.
+    view_name: Option<Namespace>,
     /// The pipeline of the view, and what it runs with when it is in another database.
     view: Pipeline,
     view_run: Option<Run>,
@@ -40,8 +42,9 @@ impl Collections {
             Run { storage: Arc::new(Shared(Arc::new(there))), ..run.clone() }
         });
         let collections = Arc::clone(self);
+        let view_name = (resolved.views > 0).then(|| namespace.clone());
         let (view, namespace) = (resolved.pipeline, resolved.namespace);
-        Ok(Arc::new(Stored { collections, namespace, state, view, view_run, hint }))
+        Ok(Arc::new(Stored { collections, namespace, state, view_name, view, view_run, hint }))
     }
 }
 
@@ -51,7 +54,12 @@ pub struct Shared(pub Arc<Collections>);
 
 impl Storage for Shared {
     fn source(&self, namespace: &aggregate::Namespace, run: &Run) -> Result<Arc<dyn Source>> {
-        self.0.open(&self.0.full_name(namespace)?, run, None)
+        match self.0.full_name(namespace) {
+            Ok(namespace) => self.0.open(&namespace, run, None),
+            // No collection can have the name.
+            Err(error) if error.code() == ErrorCode::INVALID_NAMESPACE => Ok(Arc::new(NoStorage)),
+            Err(error) => Err(error),
+        }
     }
 
     fn write(&self, namespace: &aggregate::Namespace, output: &Output<'_>, rows: Rows, run: &Run) -> Result<()> {
@@ -75,8 +83,11 @@ impl Storage for Shared {
 
 impl Source for Stored {
     fn read(&self, pipeline: &Pipeline, run: &Run) -> Result<Rows> {
-        if self.view.is_empty() {
-            return self.read_stored(pipeline, run);
+        let Some(name) = &self.view_name else { return self.read_stored(pipeline, run) };
+        if let Some(report) = report_of(pipeline) {
+            report::check_view(name, report)?;
+            let rows = report::of_collection(&self.collections, name, None, report)?;
+            return pipeline.clone().without_first(1).run(Box::new(rows.into_iter().map(Ok)), run);
         }
         match &self.view_run {
             Some(view_run) => pipeline.run(self.read_stored(&self.view, view_run)?, run),
@@ -85,11 +96,14 @@ impl Source for Stored {
     }
 }
 
+/// The report of a collection that a pipeline begins with.
+fn report_of(pipeline: &Pipeline) -> Option<&Report> {
+    pipeline.stages().first().and_then(|stage| stage.as_report()).filter(|report| report::is_of_collection(report))
+}
+
 impl Stored {
     fn read_stored(&self, pipeline: &Pipeline, run: &Run) -> Result<Rows> {
-        if let Some(report) = pipeline.stages().first().and_then(|stage| stage.as_report())
-            && report::is_of_collection(report)
-        {
+        if let Some(report) = report_of(pipeline) {
             let rows = report::of_collection(&self.collections, &self.namespace, self.state.as_ref(), report)?;
             return pipeline.clone().without_first(1).run(Box::new(rows.into_iter().map(Ok)), run);
         }

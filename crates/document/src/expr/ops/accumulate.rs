@@ -78,6 +78,12 @@ impl Deviation {
         self.squares += distance * (number - self.mean);
     }
 
+    /// How many numbers were added.
+    #[must_use]
+    pub const fn count(&self) -> i64 {
+        self.count
+    }
+
     /// The deviation of a whole population or of a sample; nothing of too few numbers.
     #[must_use]
     pub fn result(&self, sample: bool) -> Option<f64> {

@@ -7,6 +7,7 @@ pub(super) mod convert;
 pub(super) mod date;
 pub(super) mod logic;
 pub(super) mod object;
+pub(super) mod percentile;
 pub(super) mod regex;
 pub(super) mod set;
 pub(super) mod string;

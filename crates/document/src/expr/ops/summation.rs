@@ -1,6 +1,6 @@
 //! Sums of numbers of all types, as `$add`, `$sum` and `$avg` make them.
 
-use crate::base::num::nearest_f64;
+use crate::base::num::{nearest_f64, trunc_to_i64};
 use crate::bson::number::Number;
 use crate::bson::{Decimal128, Kind, Value};
 
@@ -47,12 +47,9 @@ impl Sum {
         }
     }
 
-    /// Adds a number of a type for a mean: integers as doubles.
+    /// Adds a number of a type for a mean, which is a double or a decimal.
     pub fn add_for_mean(&mut self, number: Number, kind: Kind) {
-        match number {
-            Number::Int(_) => self.add(Number::Double(number.to_f64()), Kind::Double),
-            number => self.add(number, kind),
-        }
+        self.add(number, if matches!(number, Number::Int(_)) { Kind::Double } else { kind });
     }
 
     fn add_double(&mut self, number: f64) {
@@ -137,7 +134,16 @@ impl Sum {
     pub fn mean(&self, count: usize) -> Value<'static> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         if self.widest == Widest::Decimal {
-            return Value::Decimal128(self.to_decimal().divided_by(Decimal128::from(count)));
+            // Doubles that are integers take no digits behind the point with them.
+            let whole = (self.error == 0.0).then(|| trunc_to_i64(self.double)).flatten();
+            let total = match whole.filter(|whole| nearest_f64(*whole) == self.double) {
+                Some(whole) => {
+                    let exact = Self { double: 0.0, integers: self.integers + i128::from(whole), ..*self };
+                    exact.to_decimal()
+                }
+                None => self.to_decimal(),
+            };
+            return Value::Decimal128(total.divided_by(Decimal128::from(count)));
         }
         Value::Double(self.to_f64() / nearest_f64(count))
     }
