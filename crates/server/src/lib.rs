@@ -20,5 +20,5 @@ pub mod listen;
 pub mod state;
 pub mod wire;
 
-pub use listen::{Listening, Running, start};
+pub use listen::{Listening, Running, Tls, start};
 pub use state::Settings;

@@ -30,6 +30,18 @@ pub(crate) struct ServeArgs {
     /// Clients must log in. While there are no users, a client of this machine may create the first one in `admin`
     #[arg(long)]
     pub(super) auth: bool,
+    /// Certificates of the server in PEM, its own first: connections by TCP are encrypted
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(super) tls_cert: Option<PathBuf>,
+    /// Private key of the certificate in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(super) tls_key: Option<PathBuf>,
+    /// Certificates in PEM of which one must have signed the certificate of each client
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(super) tls_ca: Option<PathBuf>,
+    /// Address and port for /metrics (Prometheus) and /health
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) metrics: Option<String>,
     /// What a write waits for whose write concern does not say
     #[arg(long, value_enum, value_name = "DURABILITY", default_value_t = DurabilityArg::Sync)]
     pub(super) journal: DurabilityArg,

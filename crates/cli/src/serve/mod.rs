@@ -3,6 +3,7 @@
 pub(crate) mod args;
 
 use crate::output::Output;
+use crate::prometheus;
 use crate::store::in_new_or_old;
 use anyhow::{Context as _, Result};
 use args::ServeArgs;
@@ -10,8 +11,9 @@ use spinney::{Database, Options};
 use spinney_document::command::{Service, ServiceOptions};
 use spinney_lab::signals;
 use spinney_server::base::log::Log;
-use spinney_server::{Listening, Running, Settings, start};
+use spinney_server::{Listening, Running, Settings, Tls, start};
 use std::io::Write as _;
+use std::net::TcpListener;
 use std::time::Duration;
 
 /// How often it is looked whether a signal came.
@@ -29,24 +31,41 @@ pub(crate) fn run(args: &ServeArgs, out: &mut Output) -> Result<()> {
 fn serve(args: &ServeArgs, db: &Database, out: &mut Output) -> Result<()> {
     let stop = signals::stop()?;
     let documents = spinney_document::Database::with_engine(db.clone())?;
-    let mut sockets = Vec::new();
-    let tcp = Listening::tcp(&args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
-    sockets.push(tcp);
-    if let Some(path) = &args.unix {
-        let socket = Listening::unix(path).with_context(|| format!("cannot listen on {}", path.display()))?;
-        sockets.push(socket);
-    }
+    let sockets = sockets(args)?;
     let log = Log::stderr(args.log_json);
     let mut options = ServiceOptions::default();
     options.test_commands = args.test_commands;
     options.durability = Some(args.journal.into());
     options.version = VERSION_OFFERED.to_owned();
     let service = Service::with_options(documents.clone(), options);
-    let running = start(service, settings(args), log, sockets)?;
+    let mut running = start(service, settings(args), log, sockets)?;
+    if let Some(address) = &args.metrics {
+        let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+        writeln!(out, "metrics and health on http://{}/metrics and /health", listener.local_addr()?)?;
+        let db = db.clone();
+        running.serve_metrics(listener, Box::new(move || prometheus::text(&db.stats())))?;
+    }
     tell(args, &documents, &running, out)?;
     while !running.wait(SIGNALS) && !stop.asked() {}
     running.end();
     Ok(())
+}
+
+/// Where the server listens.
+fn sockets(args: &ServeArgs) -> Result<Vec<Listening>> {
+    let tcp = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => {
+            let tls = Tls::from_files(certificate, key, args.tls_ca.as_deref())?;
+            Listening::tcp_with_tls(&args.listen, tls)
+        }
+        _ => Listening::tcp(&args.listen),
+    };
+    let mut sockets = vec![tcp.with_context(|| format!("cannot listen on {}", args.listen))?];
+    if let Some(path) = &args.unix {
+        let socket = Listening::unix(path).with_context(|| format!("cannot listen on {}", path.display()))?;
+        sockets.push(socket);
+    }
+    Ok(sockets)
 }
 
 fn settings(args: &ServeArgs) -> Settings {
@@ -74,8 +93,13 @@ fn tell(args: &ServeArgs, db: &spinney_document::Database, running: &Running, ou
         databases.len()
     )?;
     for socket in running.listening() {
-        let set = args.replica_set.as_ref().map(|set| format!("/?replicaSet={set}")).unwrap_or_default();
-        writeln!(out, "listening on {}: {}{set}", socket.address(), socket.connection_string())?;
+        let at = socket.connection_string();
+        let at = match &args.replica_set {
+            Some(set) if at.contains('?') => format!("{at}&replicaSet={set}"),
+            Some(set) => format!("{at}/?replicaSet={set}"),
+            None => at,
+        };
+        writeln!(out, "listening on {}: {at}", socket.address())?;
     }
     Ok(out.flush()?)
 }

@@ -6,6 +6,7 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use super::address::Listening;
+use super::tls::Tls;
 use crate::command::Session;
 use crate::connection::conversation::End;
 use crate::connection::{Channel, serve};
@@ -28,7 +29,7 @@ pub(super) fn accept_all(server: &Arc<Server>, listening: &Listening) {
         match listening.accept() {
             Ok((transport, address, local)) => {
                 if let Some(seat) = server.connections.admit(Arc::clone(&transport)) {
-                    begin(server, transport, seat, address, local);
+                    begin(server, transport, seat, listening.tls().cloned(), address, local);
                 }
             }
             Err(error) => {
@@ -40,11 +41,11 @@ pub(super) fn accept_all(server: &Arc<Server>, listening: &Listening) {
 }
 
 /// Starts the thread of a connection.
-fn begin(server: &Arc<Server>, transport: Arc<Transport>, seat: Seat, address: String, local: bool) {
+fn begin(server: &Arc<Server>, transport: Arc<Transport>, seat: Seat, tls: Option<Tls>, address: String, local: bool) {
     let (shared, number) = (Arc::clone(server), seat.number.to_string());
     let thread = Builder::new().name(format!("client {number}")).stack_size(STACK_BYTES);
     let started = thread.spawn(move || {
-        run(&shared, transport, &seat, address, local);
+        run(&shared, transport, tls.as_ref(), &seat, address, local);
     });
     if let Err(error) = started {
         server.log.warning("no thread for a connection", &[("connection", &number), ("error", &error.to_string())]);
@@ -52,18 +53,25 @@ fn begin(server: &Arc<Server>, transport: Arc<Transport>, seat: Seat, address: S
 }
 
 /// The whole life of a connection.
-fn run(server: &Server, transport: Arc<Transport>, seat: &Seat, address: String, local: bool) {
+fn run(server: &Server, transport: Arc<Transport>, tls: Option<&Tls>, seat: &Seat, address: String, local: bool) {
     let number = seat.number.to_string();
     server.log.info("connection accepted", &[("connection", &number), ("address", &address)]);
-    if let Err(error) = transport.set_write_timeout(Some(WRITE_TIMEOUT)) {
-        server.log.warning("a connection failed", &[("connection", &number), ("error", &error.to_string())]);
-        return;
-    }
+    let channel = transport.set_write_timeout(Some(WRITE_TIMEOUT)).and_then(|()| match tls {
+        None => Ok(Channel::Plain(transport)),
+        Some(tls) => Channel::secured(transport, tls.config()),
+    });
+    let channel = match channel {
+        Ok(channel) => channel,
+        Err(error) => {
+            server.log.warning("a connection failed", &[("connection", &number), ("error", &error.to_string())]);
+            return;
+        }
+    };
     let mut session = Session::new(seat.number, address, local);
     let network = &server.service.state().network;
     network.connections.fetch_add(1, Ordering::Relaxed);
     network.connections_created.fetch_add(1, Ordering::Relaxed);
-    let end = serve(server, &mut session, Channel::Plain(transport));
+    let end = serve(server, &mut session, channel);
     network.connections.fetch_sub(1, Ordering::Relaxed);
     match end {
         End::Closed => server.log.info("connection ended", &[("connection", &number)]),

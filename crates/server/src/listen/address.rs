@@ -1,19 +1,20 @@
 //! Where a server listens.
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 #[cfg(unix)]
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
+use super::tls::Tls;
 use crate::state::transport::Transport;
 
 /// A socket that is listened on.
 #[derive(Debug)]
 pub enum Listening {
-    /// TCP.
-    Tcp(TcpListener),
+    /// TCP, encrypted or not.
+    Tcp(TcpListener, Option<Tls>),
     /// A Unix domain socket at a path, which is removed at the end.
     #[cfg(unix)]
     Unix(UnixListener, PathBuf),
@@ -25,7 +26,7 @@ impl Listening {
     /// # Errors
     /// What the system says.
     pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
-        TcpListener::bind(address).map(Self::Tcp)
+        TcpListener::bind(address).map(|listener| Self::Tcp(listener, None))
     }
 
     /// Listens on a Unix domain socket. A socket that nobody listens on is replaced.
@@ -42,13 +43,30 @@ impl Listening {
         Ok(Self::Unix(UnixListener::bind(path)?, path.to_owned()))
     }
 
+    /// Listens on an address for connections that are encrypted.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn tcp_with_tls(address: impl ToSocketAddrs, tls: Tls) -> io::Result<Self> {
+        TcpListener::bind(address).map(|listener| Self::Tcp(listener, Some(tls)))
+    }
+
+    /// How connections are encrypted, if they are.
+    pub(crate) fn tls(&self) -> Option<&Tls> {
+        match self {
+            Self::Tcp(_, tls) => tls.as_ref(),
+            #[cfg(unix)]
+            Self::Unix(..) => None,
+        }
+    }
+
     /// Waits for a connection: its socket, the client's address, and whether it is of this machine.
     ///
     /// # Errors
     /// What the system says.
     pub(crate) fn accept(&self) -> io::Result<(Arc<Transport>, String, bool)> {
         match self {
-            Self::Tcp(listener) => {
+            Self::Tcp(listener, _) => {
                 let (stream, address) = listener.accept()?;
                 // A reply is written in one call; it must not wait for more.
                 stream.set_nodelay(true)?;
@@ -66,15 +84,9 @@ impl Listening {
     /// Connects to it and hangs up, so that [`Self::accept`] returns.
     pub(crate) fn wake(&self) {
         match self {
-            Self::Tcp(listener) => {
-                if let Ok(mut address) = listener.local_addr() {
-                    if address.ip().is_unspecified() {
-                        address.set_ip(match address {
-                            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-                            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-                        });
-                    }
-                    drop(std::net::TcpStream::connect(address));
+            Self::Tcp(listener, _) => {
+                if let Ok(address) = listener.local_addr() {
+                    wake(address);
                 }
             }
             #[cfg(unix)]
@@ -86,7 +98,7 @@ impl Listening {
     #[must_use]
     pub fn address(&self) -> String {
         match self {
-            Self::Tcp(listener) => listener.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string()),
+            Self::Tcp(listener, _) => listener.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string()),
             #[cfg(unix)]
             Self::Unix(_, path) => path.display().to_string(),
         }
@@ -96,10 +108,13 @@ impl Listening {
     #[must_use]
     pub fn connection_string(&self) -> String {
         match self {
-            Self::Tcp(listener) => match listener.local_addr() {
-                Ok(at) if at.ip().is_unspecified() => format!("mongodb://localhost:{}", at.port()),
-                _ => format!("mongodb://{}", self.address()),
-            },
+            Self::Tcp(listener, tls) => {
+                let at = match listener.local_addr() {
+                    Ok(at) if at.ip().is_unspecified() => format!("mongodb://localhost:{}", at.port()),
+                    _ => format!("mongodb://{}", self.address()),
+                };
+                if tls.is_some() { at + "/?tls=true" } else { at }
+            }
             #[cfg(unix)]
             Self::Unix(_, path) => {
                 let plain = path.display().to_string();
@@ -118,10 +133,21 @@ impl Listening {
     }
 }
 
+/// Connects to an address of this machine and hangs up.
+pub(super) fn wake(mut address: SocketAddr) {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    drop(TcpStream::connect(address));
+}
+
 impl Drop for Listening {
     fn drop(&mut self) {
         match self {
-            Self::Tcp(_) => {}
+            Self::Tcp(..) => {}
             #[cfg(unix)]
             Self::Unix(_, path) => drop(fs::remove_file(path)),
         }

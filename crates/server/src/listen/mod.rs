@@ -2,7 +2,10 @@
 
 pub mod accept;
 pub mod address;
+pub mod metrics;
 pub mod running;
+pub mod tls;
 
 pub use address::Listening;
 pub use running::{Running, start};
+pub use tls::Tls;

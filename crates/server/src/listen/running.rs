@@ -1,6 +1,7 @@
 //! The beginning and the end of a server.
 
 use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -8,7 +9,8 @@ use std::time::Duration;
 use spinney_document::command::Service;
 
 use super::accept::accept_all;
-use super::address::Listening;
+use super::address::{Listening, wake};
+use super::metrics::{self, MoreMetrics};
 use crate::base::log::Log;
 use crate::state::{Server, Settings};
 
@@ -27,6 +29,8 @@ pub struct Running {
     server: Arc<Server>,
     listening: Vec<Arc<Listening>>,
     threads: Vec<JoinHandle<()>>,
+    /// Where metrics are told.
+    metrics: Option<SocketAddr>,
 }
 
 /// Starts a server on sockets.
@@ -39,7 +43,8 @@ pub fn start(service: Service, settings: Settings, log: Log, sockets: Vec<Listen
     if let Some(first) = listening.first() {
         server.topology.set_address(first.address());
     }
-    let mut running = Running { server: Arc::clone(&server), listening: listening.clone(), threads: Vec::new() };
+    let mut running =
+        Running { server: Arc::clone(&server), listening: listening.clone(), threads: Vec::new(), metrics: None };
     for socket in listening {
         let server = Arc::clone(&server);
         let thread = Builder::new().name("accept".to_owned()).spawn(move || accept_all(&server, &socket))?;
@@ -64,6 +69,18 @@ fn keep_house(server: &Server) {
 }
 
 impl Running {
+    /// Answers `/metrics` and `/health` over HTTP on a socket, with `more` text behind the server's own.
+    ///
+    /// # Errors
+    /// When the system has no more threads.
+    pub fn serve_metrics(&mut self, listener: TcpListener, more: MoreMetrics) -> io::Result<()> {
+        let (server, address) = (Arc::clone(&self.server), listener.local_addr()?);
+        let thread = Builder::new().name("metrics".to_owned());
+        self.threads.push(thread.spawn(move || metrics::serve(&server, &listener, &more))?);
+        self.metrics = Some(address);
+        Ok(())
+    }
+
     /// The parts of the server.
     #[must_use]
     pub fn server(&self) -> &Server {
@@ -98,6 +115,9 @@ impl Running {
         self.server.ending.ask();
         self.server.topology.end();
         self.listening.iter().for_each(|socket| socket.wake());
+        if let Some(address) = self.metrics {
+            wake(address);
+        }
         let left = self.server.connections.end(ENDING);
         if left > 0 {
             self.server.log.warning("commands still run at the end", &[("connections", &left.to_string())]);

@@ -6,4 +6,6 @@ mod auth;
 mod client;
 mod commands;
 mod hostile;
+mod metrics;
 mod old;
+mod tls;
