@@ -19,9 +19,6 @@ use std::time::Duration;
 /// How often it is looked whether a signal came.
 const SIGNALS: Duration = Duration::from_millis(100);
 
-/// The version of MongoDB whose protocol is spoken, as clients are told.
-const VERSION_OFFERED: &str = "7.0.0";
-
 /// Serves until a signal or the command `shutdown` comes.
 pub(crate) fn run(args: &ServeArgs, out: &mut Output) -> Result<()> {
     let options = Options::default().durability(args.journal.into());
@@ -33,10 +30,11 @@ fn serve(args: &ServeArgs, db: &Database, out: &mut Output) -> Result<()> {
     let documents = spinney_document::Database::with_engine(db.clone())?;
     let sockets = sockets(args)?;
     let log = Log::stderr(args.log_json);
-    let mut options = ServiceOptions::default();
-    options.test_commands = args.test_commands;
-    options.durability = Some(args.journal.into());
-    options.version = VERSION_OFFERED.to_owned();
+    let options = ServiceOptions {
+        test_commands: args.test_commands,
+        durability: Some(args.journal.into()),
+        ..ServiceOptions::default()
+    };
     let service = Service::with_options(documents.clone(), options);
     let mut running = start(service, settings(args), log, sockets)?;
     if let Some(address) = &args.metrics {

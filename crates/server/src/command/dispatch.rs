@@ -8,7 +8,7 @@ use spinney_document::{Error, ErrorCode, Result};
 
 use super::session::Session;
 use super::spec::{Call, Incoming};
-use super::{authorize, table};
+use super::{authorize, open_transaction, table};
 use crate::state::Server;
 
 /// What becomes of a command.
@@ -58,10 +58,7 @@ fn run_command(server: &Server, session: &mut Session, incoming: &Incoming<'_>) 
 fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> Result<DocumentBuf> {
     let name = incoming.name();
     let Some(command) = table::find(name, server.settings.test_commands) else {
-        if let Some(declared) = server.service.command(name) {
-            authorize::check(server, session, incoming, declared, false)?;
-        }
-        return Ok(server.service.run(&request(session, incoming)));
+        return run_of_library(server, session, incoming);
     };
     if !command.declaration.everywhere && incoming.database != "admin" {
         let what = format!("{name} may only be run against the admin database.");
@@ -75,6 +72,24 @@ fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> R
     let mut reply = (command.run)(&mut call)?;
     reply.append("ok", 1.0);
     Ok(reply.finish())
+}
+
+/// Runs a command of the library, within the connection's transaction if it has one.
+fn run_of_library(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> Result<DocumentBuf> {
+    let Some(declared) = server.service.command(incoming.name()) else {
+        return Ok(server.service.run(&request(session, incoming)));
+    };
+    authorize::check(server, session, incoming, declared, false)?;
+    if let Some(reply) = open_transaction::commit(&server.service, session, incoming) {
+        return Ok(reply);
+    }
+    match open_transaction::within(session, incoming, declared) {
+        None => Ok(server.service.run(&request(session, incoming))),
+        Some(body) => {
+            let incoming = Incoming { body: body.view(), ..*incoming };
+            Ok(server.service.run(&request(session, &incoming)))
+        }
+    }
 }
 
 fn request<'a>(session: &'a Session, incoming: &Incoming<'a>) -> Request<'a> {
@@ -100,7 +115,7 @@ fn completed(server: &Server, reply: DocumentBuf) -> Vec<u8> {
     if server.topology.set().is_none() {
         return reply.into_bytes();
     }
-    let time = server.cluster_time.tick();
+    let time = server.cluster_time();
     let mut more = DocumentBuilder::new();
     if reply.view().element("$clusterTime").is_none() {
         more.open_document("$clusterTime").append("clusterTime", time).open_document("signature");

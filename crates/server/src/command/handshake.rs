@@ -12,8 +12,8 @@ use crate::base::fields::whole;
 use crate::wire::message::BATCH_MAX;
 use crate::wire::{Compressor, MESSAGE_BYTES_MAX};
 
-/// The newest version of the wire protocol that is spoken: that of MongoDB 7.0.
-pub const WIRE_VERSION_MAX: i32 = 21;
+/// The newest version of the wire protocol that is spoken: that of MongoDB 8.0.
+pub const WIRE_VERSION_MAX: i32 = 25;
 
 /// Minutes after which a session ends that is not used.
 pub const SESSION_MINUTES: i32 = 30;
@@ -108,7 +108,7 @@ fn append_role(reply: &mut DocumentBuilder, call: &Call<'_>, old: bool) {
     reply.open_array("hosts").push(address.as_str()).close();
     reply.append("primary", address.as_str()).append("me", address.as_str());
     reply.append("electionId", topology.election());
-    let (time, date) = (call.server.cluster_time.last(), Value::DateTime(now_ms()));
+    let (time, date) = (call.server.cluster_time(), Value::DateTime(now_ms()));
     reply.open_document("lastWrite");
     for (name, date_name) in [("opTime", "lastWriteDate"), ("majorityOpTime", "majorityWriteDate")] {
         reply.open_document(name).append("ts", time).append("t", 1_i64).close().append(date_name, date);

@@ -6,6 +6,7 @@ pub mod dispatch;
 pub mod fail_point;
 pub mod handshake;
 pub mod legacy;
+pub mod open_transaction;
 pub mod replica_set;
 pub mod sasl;
 pub mod session;

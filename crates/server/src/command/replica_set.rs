@@ -18,7 +18,7 @@ fn set_of<'c>(call: &Call<'c>) -> Result<&'c str> {
 /// `NoReplicationEnabled` (76) for a standalone server.
 pub fn status(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     let set = set_of(call)?;
-    let (time, now) = (call.server.cluster_time.last(), Value::DateTime(now_ms()));
+    let (time, now) = (call.server.cluster_time(), Value::DateTime(now_ms()));
     let uptime = i64::try_from((monotonic() - call.server.started).as_secs()).unwrap_or(i64::MAX);
     let mut reply = DocumentBuilder::new();
     reply.append("set", set).append("date", now).append("myState", 1).append("term", 1_i64);

@@ -22,6 +22,8 @@ pub struct Session {
     pub logins: Vec<Login>,
     /// The login that has begun.
     pub conversation: Option<Conversation>,
+    /// The transaction that the connection has begun, without a session that the client knows.
+    pub transaction: Option<OpenTransaction>,
     /// Whether a Unix socket or loopback connects the client.
     pub local: bool,
 }
@@ -56,6 +58,15 @@ pub struct Conversation {
     pub known: bool,
     /// Whether the client has proved that it knows the password.
     pub proved: bool,
+}
+
+/// The transaction that a connection has begun.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenTransaction {
+    /// The id of the session.
+    pub session: [u8; 16],
+    /// Whether a command has run in it.
+    pub started: bool,
 }
 
 /// What a write did.

@@ -5,12 +5,12 @@ use spinney_document::command::Privilege;
 use spinney_document::command::spec::{Field, FieldType};
 
 use super::spec::Command;
-use super::{diagnostics, fail_point, handshake, legacy, replica_set, sasl, users};
+use super::{diagnostics, fail_point, handshake, legacy, open_transaction, replica_set, sasl, users};
 
 const ANY: FieldType = FieldType::Any;
 
 /// All commands of the server. Those about data are the library's.
-static COMMANDS: [Command; 29] = [
+static COMMANDS: [Command; 31] = [
     Command::new("hello", "Tells what the server is and can.", handshake::hello).before_login().lenient(),
     Command::new("isMaster", "Tells what the server is and can, as older drivers ask.", handshake::hello)
         .aliases(&["ismaster"])
@@ -57,6 +57,9 @@ static COMMANDS: [Command; 29] = [
     Command::new("saslContinue", "Goes on to log in.", sasl::continue_conversation)
         .fields(&[Field::required("conversationId", FieldType::Int), Field::required("payload", ANY)])
         .before_login(),
+    Command::new("beginTransaction", "Begins a transaction of the connection.", open_transaction::begin)
+        .fields(&[Field::optional("isolation", FieldType::String)]),
+    Command::new("rollbackTransaction", "Ends the connection's transaction.", open_transaction::roll_back),
     Command::new("authenticate", "Logs in by a mechanism of one step, of which there is none.", sasl::authenticate)
         .lenient()
         .before_login(),

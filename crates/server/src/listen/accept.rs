@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::address::Listening;
 use super::tls::Tls;
-use crate::command::Session;
+use crate::command::{Session, open_transaction};
 use crate::connection::conversation::End;
 use crate::connection::{Channel, serve};
 use crate::state::Server;
@@ -72,6 +72,7 @@ fn run(server: &Server, transport: Arc<Transport>, tls: Option<&Tls>, seat: &Sea
     network.connections.fetch_add(1, Ordering::Relaxed);
     network.connections_created.fetch_add(1, Ordering::Relaxed);
     let end = serve(server, &mut session, channel);
+    open_transaction::end(&server.service, &mut session);
     network.connections.fetch_sub(1, Ordering::Relaxed);
     match end {
         End::Closed => server.log.info("connection ended", &[("connection", &number)]),

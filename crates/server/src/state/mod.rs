@@ -6,7 +6,6 @@ pub mod ending;
 pub mod fail_points;
 pub mod server;
 pub mod settings;
-pub mod time;
 pub mod topology;
 pub mod transport;
 pub mod users;

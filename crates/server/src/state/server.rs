@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use spinney_document::bson::Timestamp;
 use spinney_document::command::Service;
 
 use super::connections::Connections;
@@ -11,10 +12,9 @@ use super::counters::Counters;
 use super::ending::Ending;
 use super::fail_points::FailPoints;
 use super::settings::Settings;
-use super::time::ClusterTime;
 use super::topology::Topology;
 use super::users::Users;
-use crate::base::clock::monotonic;
+use crate::base::clock::{monotonic, now_ms};
 use crate::base::log::Log;
 
 /// What the connections of a server share.
@@ -26,8 +26,6 @@ pub struct Server {
     pub settings: Settings,
     /// What handshakes tell of the server.
     pub topology: Topology,
-    /// The time that replies of a replica set carry.
-    pub cluster_time: ClusterTime,
     /// The connections that are open.
     pub connections: Arc<Connections>,
     /// Counters of the network.
@@ -52,7 +50,6 @@ impl Server {
         service.state().network.connections_max.store(connections_max, Ordering::Relaxed);
         Self {
             topology: Topology::new(settings.replica_set.clone()),
-            cluster_time: ClusterTime::default(),
             connections: Connections::new(settings.connections_max),
             counters: Counters::default(),
             ending: Ending::default(),
@@ -63,5 +60,13 @@ impl Server {
             settings,
             log,
         }
+    }
+
+    /// The time that replies of a replica set carry: that of the last commit.
+    #[must_use]
+    pub fn cluster_time(&self) -> Timestamp {
+        let clock = self.service.database().catalog().recorder().clock();
+        let last = clock.last();
+        if last.time == 0 { clock.tick(now_ms()) } else { last }
     }
 }

@@ -18,7 +18,7 @@ fn a_client_says_hello_and_uses_data() {
     let server = TestServer::new(|_| {});
     let mut client = server.client();
     let hello = client.ok("admin", r#"{"hello": 1, "client": {"application": {"name": "a"}}, "unknown": 7}"#);
-    assert_eq!((number(&hello, "maxWireVersion"), number(&hello, "connectionId")), (21, 1));
+    assert_eq!((number(&hello, "maxWireVersion"), number(&hello, "connectionId")), (25, 1));
     assert!(hello.view().get("setName").is_none() && hello.view().get("$clusterTime").is_none());
     assert_eq!(client.code("admin", r#"{"hello": 1, "client": {}}"#), 186);
     client.ok("admin", r#"{"ping": 1}"#);

@@ -1,0 +1,116 @@
+//! Transactions of a connection, as TokuMX had them: `beginTransaction`, then any commands, then `commitTransaction` or
+//! `rollbackTransaction`, without sessions. Each is a transaction of a session that only this connection has.
+
+use spinney_document::bson::{DocumentBuf, DocumentBuilder, Value};
+use spinney_document::command::spec::Declaration;
+use spinney_document::command::{Request, Service};
+use spinney_document::{Error, ErrorCode, Result};
+
+use super::session::{OpenTransaction, Session};
+use super::spec::{Call, Incoming};
+use crate::auth::credentials::random_bytes;
+
+/// Fields that commands of a transaction may not have: the commit decides about them.
+const STRIPPED: [&str; 6] = ["lsid", "txnNumber", "autocommit", "startTransaction", "writeConcern", "readConcern"];
+
+/// The number of the only transaction of a session.
+const NUMBER: i64 = 1;
+
+/// `beginTransaction`: the isolation is that of snapshots, which TokuMX calls `mvcc`.
+///
+/// # Errors
+/// `BadValue` (2) for another isolation, `IllegalOperation` (20) when one has begun already.
+pub fn begin(call: &mut Call<'_>) -> Result<DocumentBuilder> {
+    match call.fields().text("isolation")? {
+        None | Some("mvcc") => {}
+        Some(other) => {
+            let what = format!("there is no isolation '{other}' of transactions: the only one is 'mvcc'");
+            return Err(Error::bad_value(what));
+        }
+    }
+    if call.session.transaction.is_some() {
+        return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, "a transaction of this connection has begun already"));
+    }
+    let session = random_bytes(16)?.try_into().unwrap_or_default();
+    call.session.transaction = Some(OpenTransaction { session, started: false });
+    let mut reply = DocumentBuilder::new();
+    reply.append("status", "transaction began");
+    Ok(reply)
+}
+
+/// `rollbackTransaction`.
+///
+/// # Errors
+/// `NoSuchTransaction` (251) without one.
+pub fn roll_back(call: &mut Call<'_>) -> Result<DocumentBuilder> {
+    if !end(&call.server.service, call.session) {
+        return Err(Error::new(ErrorCode::NO_SUCH_TRANSACTION, "no transaction of this connection has begun"));
+    }
+    let mut reply = DocumentBuilder::new();
+    reply.append("status", "transaction rolled back");
+    Ok(reply)
+}
+
+/// Ends the transaction of a connection without its changes, if it has one; whether it had.
+pub fn end(service: &Service, session: &mut Session) -> bool {
+    let Some(transaction) = session.transaction.take() else { return false };
+    if transaction.started {
+        // A transaction that a failed statement has ended is gone already.
+        drop(run_in(service, session, transaction, "abortTransaction"));
+    }
+    true
+}
+
+/// Runs `commitTransaction` of a client that tells no session; nothing when the connection has no transaction.
+pub fn commit(service: &Service, session: &mut Session, incoming: &Incoming<'_>) -> Option<DocumentBuf> {
+    if incoming.name() != "commitTransaction" || incoming.body.element("lsid").is_some() {
+        return None;
+    }
+    let transaction = session.transaction.take()?;
+    if transaction.started {
+        return Some(run_in(service, session, transaction, "commitTransaction"));
+    }
+    let mut reply = DocumentBuilder::new();
+    reply.append("status", "transaction committed").append("ok", 1.0);
+    Some(reply.finish())
+}
+
+fn run_in(service: &Service, session: &Session, transaction: OpenTransaction, name: &str) -> DocumentBuf {
+    let mut command = DocumentBuilder::new();
+    command.append(name, 1);
+    append_to(transaction, &mut command);
+    let command = command.finish();
+    let reply =
+        service.run(&Request { database: "admin", body: command.view(), sequences: &[], client: &session.client });
+    let mut end = DocumentBuilder::new();
+    end.open_array("endSessions").push_document();
+    end.append("id", Value::Binary(4, &transaction.session)).close().close();
+    let end = end.finish();
+    drop(service.run(&Request { database: "admin", body: end.view(), sequences: &[], client: &session.client }));
+    reply
+}
+
+/// The command as one of the connection's transaction, if there is one that may contain it.
+pub fn within(session: &mut Session, incoming: &Incoming<'_>, declared: &Declaration) -> Option<DocumentBuf> {
+    let transaction = session.transaction.as_mut().filter(|_| declared.in_transaction)?;
+    if incoming.body.element("lsid").is_some() && incoming.body.element("txnNumber").is_some() {
+        return None;
+    }
+    let mut command = DocumentBuilder::with_buffer(Vec::with_capacity(incoming.body.as_bytes().len() + 128));
+    for element in incoming.body.elements() {
+        if !STRIPPED.iter().any(|name| element.name == *name) {
+            command.append_element(&element);
+        }
+    }
+    append_to(*transaction, &mut command);
+    if !transaction.started {
+        command.append("startTransaction", true);
+        transaction.started = true;
+    }
+    Some(command.finish())
+}
+
+fn append_to(transaction: OpenTransaction, command: &mut DocumentBuilder) {
+    command.open_document("lsid").append("id", Value::Binary(4, &transaction.session)).close();
+    command.append("txnNumber", NUMBER).append("autocommit", false);
+}
