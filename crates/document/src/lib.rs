@@ -24,6 +24,7 @@
 //! | [`database`] | [`Database`], where a program begins |
 //! | [`session`] | sessions: transactions between commands, writes that are done once |
 //! | [`typed`] | collections of Rust types |
+//! | [`changes`] | change streams |
 //! | [`command`] | commands as clients of MongoDB send them |
 
 // Before the modules, which use it.
@@ -43,6 +44,7 @@ pub mod aggregate;
 pub mod base;
 pub mod bson;
 pub mod catalog;
+pub mod changes;
 pub mod collection;
 pub mod command;
 pub mod database;

@@ -15,7 +15,7 @@ const LAYERS: [&str; 10] = ["base", "env", "log", "block", "store", "cache", "tr
 const DB_LAYERS: [&str; 7] = ["state", "throttle", "commit", "jobs", "maintenance", "open", "api"];
 
 /// The layers of the document database, bottom first.
-const DOCUMENT_LAYERS: [&str; 20] = [
+const DOCUMENT_LAYERS: [&str; 21] = [
     "base",
     "bson",
     "keys",
@@ -35,6 +35,7 @@ const DOCUMENT_LAYERS: [&str; 20] = [
     "database",
     "session",
     "typed",
+    "changes",
     "command",
 ];
 

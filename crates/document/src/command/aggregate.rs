@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::call::{Call, Reply};
+use super::change_stream;
 use super::commands::Command;
 use super::cursors::{Cursor, Source};
 use super::find::{hint, refuse_collation};
@@ -82,6 +83,10 @@ fn aggregate(call: &Call<'_>) -> Result<Reply> {
         return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
     }
     let batch = cursor_option(call)?;
+    let stages = call.array("pipeline").unwrap_or(crate::bson::Array::empty());
+    if let Some(operand) = change_stream::operand(stages) {
+        return change_stream::open(call, stages, operand, batch);
+    }
     let aggregation = aggregation(call)?;
     let namespace = match aggregation.target() {
         Over::Collection(namespace) => namespace.to_string(),

@@ -159,6 +159,15 @@ impl Cursor {
     }
 }
 
+impl Cursor {
+    /// Where a later stream goes on behind the batch; nothing when a document was too large for it, behind which the
+    /// source is already.
+    #[must_use]
+    pub fn resume_token(&self) -> Option<DocumentBuf> {
+        self.source.resume_token().filter(|_| self.kept.is_none())
+    }
+}
+
 /// A cursor in the registry.
 #[derive(Debug)]
 struct Slot {

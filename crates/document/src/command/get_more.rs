@@ -56,7 +56,7 @@ fn get_more(call: &Call<'_>) -> Result<Reply> {
         }
     };
     reply.close();
-    if let Some(token) = cursor.source.resume_token() {
+    if let Some(token) = cursor.resume_token() {
         reply.append("postBatchResumeToken", &token);
     }
     if finished {
@@ -77,6 +77,10 @@ fn cursor_refused(call: &Call<'_>, cursor: &Cursor) -> bool {
 fn next_batch(call: &Call<'_>, cursor: &mut Cursor, reply: &mut DocumentBuilder) -> Result<bool> {
     if cursor_refused(call, cursor) {
         return Err(Error::bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor"));
+    }
+    if cursor.awaits_data {
+        // It limits the wait.
+        call.interrupt.limit(0);
     }
     cursor.source.watch(&call.interrupt);
     let size = call.count("batchSize").filter(|size| *size > 0).unwrap_or(u64::MAX);

@@ -6,6 +6,7 @@
 mod aggregate;
 mod bulk_write;
 pub mod call;
+mod change_stream;
 mod coll_mod;
 mod collections;
 pub mod commands;

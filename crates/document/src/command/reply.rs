@@ -26,7 +26,7 @@ pub fn first_batch(call: &Call<'_>, mut cursor: Cursor, batch: FirstBatch) -> Re
     let size = batch.size.unwrap_or(FIRST_BATCH_MAX);
     let finished = cursor.fill(&mut reply, size, || call.check())?;
     reply.close();
-    if let Some(token) = cursor.source.resume_token() {
+    if let Some(token) = cursor.resume_token() {
         reply.append("postBatchResumeToken", &token);
     }
     let namespace = cursor.owner.namespace.clone();

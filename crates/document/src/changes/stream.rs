@@ -1,0 +1,389 @@
+//! A stream that reads the log.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use spinney::{ChangeFeed, Commit, ErrorKind, Kind, Lsn, TableId};
+
+use super::event::{Frame, Logged, Named, split};
+use super::options::{Start, StreamOptions};
+use super::token::{ResumeToken, TokenKind};
+use crate::aggregate::{Pipeline, Run};
+use crate::base::{Error, ErrorCode, Interrupt, Result};
+use crate::bson::{Document, DocumentBuf, Timestamp};
+use crate::catalog::{Catalog, Entry, Namespace};
+use crate::database::Database;
+use crate::notes::{ChangeNote, Note};
+
+/// How long a wait goes on without a look at whether it should end.
+const NAP: Duration = Duration::from_millis(100);
+
+/// The label of an error behind which a stream cannot go on.
+const NOT_RESUMABLE: &str = "NonResumableChangeStreamError";
+
+/// What a stream is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// All databases.
+    All,
+    /// The collections of a database.
+    Database(String),
+    /// A collection.
+    Collection(Namespace),
+}
+
+/// A change stream.
+#[derive(Debug)]
+pub struct ChangeStream {
+    database: Database,
+    feed: ChangeFeed,
+    watched: Watched,
+    options: StreamOptions,
+    /// What becomes of each event.
+    pipeline: Pipeline,
+    run: Run,
+    /// Commits before this time are not shown.
+    from: Timestamp,
+    /// The commit of which some events were seen before, and how many.
+    behind: Option<(Lsn, u32)>,
+    /// Whether the log may lack commits between `from` and the first that is there.
+    may_lack: bool,
+    /// The first event behind the pipeline that is not given yet.
+    ready: Option<(ResumeToken, DocumentBuf)>,
+    /// Events that are read, before the pipeline.
+    pending: VecDeque<(ResumeToken, DocumentBuf)>,
+    /// Behind the last event that was given.
+    last: Option<ResumeToken>,
+    /// The collections of tables, as of the commit that is read.
+    names: HashMap<TableId, Option<Named>>,
+    interrupt: Option<Arc<Interrupt>>,
+    is_over: bool,
+}
+
+impl ChangeStream {
+    /// Begins a stream, whose events go through a pipeline.
+    ///
+    /// # Errors
+    /// 40573 when the engine does not keep its log, `ChangeStreamHistoryLost` (286) when it no longer has the place to
+    /// begin at, `InvalidResumeToken` (260), `IllegalOperation` (20) for a stage that no stream has.
+    pub fn open(
+        database: &Database,
+        watched: Watched,
+        options: StreamOptions,
+        pipeline: Pipeline,
+        run: Run,
+    ) -> Result<Self> {
+        check_stages(&pipeline)?;
+        let (engine, recorder) = (database.engine(), database.catalog().recorder());
+        let Some(since) = recorder.since() else {
+            let what = "The $changeStream stage is only supported while the log is kept: set log_keep_bytes or \
+                        log_keep_time in the options of the engine";
+            return Err(Error::new(ErrorCode::new(40573), what));
+        };
+        let oldest = engine.log_start().max(since.lsn);
+        let (position, from, behind) = match options.start {
+            Start::Now => (engine.log_end(), just_behind(recorder.tick(engine)), None),
+            Start::Behind(token) if token.kind == TokenKind::Place => (token.lsn, token.time, None),
+            Start::Behind(token) => (token.lsn, Timestamp::from_bits(0), Some((token.lsn, token.seen))),
+            Start::At(time) if time < since.time => return Err(lost("the log does not reach back to the time")),
+            Start::At(time) => (recorder.position_before(time).unwrap_or(oldest), time, None),
+        };
+        if position < since.lsn {
+            return Err(lost("the resume token is older than the log"));
+        }
+        let may_lack = matches!(options.start, Start::At(_)) && position == oldest && oldest > since.lsn;
+        let feed = engine.changes(position).map_err(of_feed)?;
+        Ok(Self {
+            database: database.clone(),
+            feed,
+            watched,
+            options,
+            pipeline,
+            run,
+            from,
+            behind,
+            may_lack,
+            ready: None,
+            pending: VecDeque::new(),
+            last: None,
+            names: HashMap::new(),
+            interrupt: None,
+            is_over: false,
+        })
+    }
+
+    /// The next event; nothing when there is none now.
+    ///
+    /// # Errors
+    /// `ChangeStreamHistoryLost` (286) when the log went on without the stream, `ChangeStreamFatalError` (280) when the
+    /// pipeline takes the `_id` away, `NoMatchingDocument` (47); those of the pipeline.
+    pub fn advance(&mut self) -> Result<Option<DocumentBuf>> {
+        loop {
+            if self.has_ready()?
+                && let Some((token, event)) = self.ready.take()
+            {
+                self.last = Some(token);
+                return Ok(Some(event));
+            }
+            if self.is_over {
+                return Ok(None);
+            }
+            self.interrupt.iter().try_for_each(|interrupt| interrupt.check())?;
+            let Some(commit) = self.feed.poll().map_err(of_feed)? else { return Ok(None) };
+            self.take(&commit)?;
+        }
+    }
+
+    /// Waits for an event until a time in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// As [`Self::advance`]; `Interrupted` (11601).
+    pub fn wait(&mut self, until_ms: i64, interrupt: &Interrupt) -> Result<()> {
+        let environment = Arc::clone(self.database.environment());
+        while !self.is_over {
+            if self.has_ready()? {
+                return Ok(());
+            }
+            interrupt.check()?;
+            let left = until_ms.saturating_sub(environment.now_ms());
+            let Ok(left @ 1..) = u64::try_from(left) else { return Ok(()) };
+            if let Some(commit) = self.feed.wait(Duration::from_millis(left).min(NAP)).map_err(of_feed)? {
+                self.take(&commit)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The stream ends early by this from now on.
+    pub fn watch(&mut self, interrupt: &Arc<Interrupt>) {
+        self.interrupt = Some(Arc::clone(interrupt));
+    }
+
+    /// Whether the stream has given its last event.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.is_over && self.pending.is_empty() && self.ready.is_none()
+    }
+
+    /// Where a later stream goes on behind what was given.
+    #[must_use]
+    pub fn resume_token(&self) -> ResumeToken {
+        let next = self.ready.as_ref().or(self.pending.front()).map(|(token, _)| *token);
+        match (self.last, next) {
+            (Some(last), Some(_)) => last,
+            (Some(last), None) if self.is_over => last,
+            // In front of the first event.
+            (None, Some(next)) if next.seen > 1 => ResumeToken { seen: next.seen - 1, ..next },
+            (None, Some(next)) => ResumeToken { seen: 0, kind: TokenKind::Place, time: self.from, ..next },
+            _ => ResumeToken { lsn: self.feed.resume_lsn(), seen: 0, kind: TokenKind::Place, time: self.from },
+        }
+    }
+
+    /// Whether there is an event behind the pipeline. Those that it holds back are dropped.
+    fn has_ready(&mut self) -> Result<bool> {
+        while self.ready.is_none() {
+            let Some((token, event)) = self.pending.pop_front() else { return Ok(false) };
+            match self.through_pipeline(&token, event)? {
+                Some(event) => self.ready = Some((token, event)),
+                None => self.last = Some(token),
+            }
+        }
+        Ok(true)
+    }
+
+    fn through_pipeline(&self, token: &ResumeToken, event: DocumentBuf) -> Result<Option<DocumentBuf>> {
+        if self.pipeline.stages().is_empty() {
+            return Ok(Some(event));
+        }
+        let mut rows = self.pipeline.run(Box::new(std::iter::once(Ok(event))), &self.run)?;
+        let Some(shown) = rows.next().transpose()? else { return Ok(None) };
+        let id = token.document();
+        if shown.view().get("_id").and_then(|id| id.as_document()) != Some(id.view()) {
+            let what = "Encountered an event whose _id field, which contains the resume token, was modified by the \
+                        pipeline. Modifying the _id field of an event makes it impossible to resume the stream from \
+                        that point. Only transformations that retain the unmodified _id field are allowed.";
+            return Err(Error::new(ErrorCode::CHANGE_STREAM_FATAL_ERROR, what).with_label(NOT_RESUMABLE));
+        }
+        Ok(Some(shown))
+    }
+
+    /// Reads the events of a commit.
+    fn take(&mut self, commit: &Commit) -> Result<()> {
+        let Some(note) = Note::decode(commit.note()) else { return Ok(()) };
+        let Some(time) = note.time else { return Ok(()) };
+        if std::mem::take(&mut self.may_lack) && time > self.from {
+            return Err(lost("the log does not reach back to the time"));
+        }
+        if time < self.from {
+            return Ok(());
+        }
+        let seen = self.behind.take().filter(|(lsn, _)| *lsn == commit.lsn).map_or(0, |(_, seen)| seen);
+        let mut count = 0;
+        let mut token = |kind| {
+            count += u32::from(kind == TokenKind::Event);
+            ResumeToken { lsn: commit.lsn, seen: count, kind, time }
+        };
+        self.take_documents(commit, &note, time, seen, &mut token)?;
+        self.take_collections(&note, time, seen, &mut token);
+        Ok(())
+    }
+
+    fn take_documents(
+        &mut self,
+        commit: &Commit,
+        note: &Note,
+        time: Timestamp,
+        seen: u32,
+        token: &mut impl FnMut(TokenKind) -> ResumeToken,
+    ) -> Result<()> {
+        let changes = commit.changes();
+        let mut found: Vec<(u64, TableId, Logged<'_>)> = Vec::new();
+        for change in changes.iter().filter(|change| matches!(change.kind, Kind::Put | Kind::Delete)) {
+            let Some(named) = self.named(commit, change.table, time) else { continue };
+            let number = named.number;
+            let document = Document::from_checked_bytes(change.value).filter(|_| change.kind == Kind::Put);
+            found.push((number, change.table, Logged { key: change.key, document, note: None }));
+        }
+        found.sort_by(|a, b| (a.0, a.2.key).cmp(&(b.0, b.2.key)));
+        let inserts: Vec<(usize, Option<&ChangeNote>)> = match &note.changes {
+            None => (0..found.len()).map(|at| (at, None)).collect(),
+            Some(notes) => notes.iter().map(|note| (note.index(), Some(note))).collect(),
+        };
+        for (at, note_of) in inserts {
+            let token = token(TokenKind::Event);
+            let Some((_, table, logged)) = found.get(at) else { continue };
+            let Some(Some(named)) = self.names.get(table) else { continue };
+            if token.seen <= seen || !self.is_watched(&named.database, Some(&named.collection)) {
+                continue;
+            }
+            let frame = Frame { time, session: note.session.as_ref(), options: &self.options };
+            let lookup = || look_up(self.database.catalog(), named.number, logged.key);
+            let event = frame.of_document(&token, named, Logged { note: note_of, ..*logged }, lookup)?;
+            self.pending.push_back((token, event));
+        }
+        Ok(())
+    }
+
+    fn take_collections(
+        &mut self,
+        note: &Note,
+        time: Timestamp,
+        seen: u32,
+        token: &mut impl FnMut(TokenKind) -> ResumeToken,
+    ) {
+        for told in &note.events {
+            // What a table was called may be another name from here on.
+            self.names.clear();
+            let (at, told) = (token(TokenKind::Event), told.view());
+            let text = |name| told.get(name).and_then(|value| value.as_str()).unwrap_or_default();
+            let (database, collection) = split(text("ns"));
+            let to = told.get("to").and_then(|to| to.as_str());
+            let is_target = to.is_some_and(|to| {
+                let (database, collection) = split(to);
+                self.is_watched(database, collection)
+            });
+            if self.is_over || !(self.is_watched(database, collection) || is_target) {
+                continue;
+            }
+            let frame = Frame { time, session: None, options: &self.options };
+            if at.seen > seen {
+                let event = frame.of_collection(&at, told);
+                self.pending.extend(event.map(|event| (at, event)));
+            }
+            let ends = match (&self.watched, text("op")) {
+                (Watched::Collection(_), "drop" | "rename" | "dropDatabase") => true,
+                (Watched::Database(_), "dropDatabase") => true,
+                _ => false,
+            };
+            // A stream that goes on behind its end is not ended again by the same event.
+            if ends && at.seen > seen {
+                let end = ResumeToken { kind: TokenKind::Invalidate, ..at };
+                self.pending.push_back((end, frame.invalidate(&end)));
+                self.is_over = true;
+            }
+        }
+    }
+
+    fn is_watched(&self, database: &str, collection: Option<&str>) -> bool {
+        if collection.is_some_and(|name| name.starts_with("system.")) {
+            return false;
+        }
+        match &self.watched {
+            Watched::All => !matches!(database, "admin" | "config" | "local"),
+            Watched::Database(name) => name == database,
+            Watched::Collection(namespace) => {
+                namespace.database() == database && collection.is_none_or(|name| name == namespace.collection())
+            }
+        }
+    }
+
+    /// The collection that a table is of, if it is of one.
+    fn named(&mut self, commit: &Commit, table: TableId, time: Timestamp) -> Option<&Named> {
+        if !self.names.contains_key(&table) {
+            let named = find_name(self.database.catalog(), commit.table_name(table), table, time);
+            self.names.insert(table, named);
+        }
+        self.names.get(&table)?.as_ref()
+    }
+}
+
+/// What a collection was called at a time.
+fn find_name(catalog: &Catalog, name: Option<&str>, table: TableId, time: Timestamp) -> Option<Named> {
+    let of = |namespace: &str, number, uuid| {
+        let (database, collection) = split(namespace);
+        Some(Named { number, database: database.to_owned(), collection: collection?.to_owned(), uuid })
+    };
+    if let Some(past) = catalog.recorder().past(table, time) {
+        return of(&past.namespace, past.number, past.uuid);
+    }
+    let number = name?.strip_prefix("c-")?.parse().ok()?;
+    catalog.list(None).into_iter().find_map(|(namespace, entry)| match entry {
+        Entry::Collection(state) if state.number == number => of(namespace.as_str(), number, state.schema().uuid),
+        _ => None,
+    })
+}
+
+fn look_up(catalog: &Catalog, number: u64, key: &[u8]) -> Result<Option<DocumentBuf>> {
+    for (_, entry) in catalog.list(None) {
+        if let Entry::Collection(state) = entry
+            && state.number == number
+        {
+            let found = state.table.get(key)?;
+            return Ok(found.as_deref().and_then(Document::from_checked_bytes).map(DocumentBuf::from));
+        }
+    }
+    Ok(None)
+}
+
+/// Refuses stages that would need more than one event.
+fn check_stages(pipeline: &Pipeline) -> Result<()> {
+    const STAGES: [&str; 8] =
+        ["$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$redact"];
+    match pipeline.stages().iter().find(|stage| !STAGES.contains(&stage.name())) {
+        Some(stage) => {
+            let what = format!("{} is not permitted in a $changeStream pipeline", stage.name());
+            Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what))
+        }
+        None => Ok(()),
+    }
+}
+
+fn just_behind(time: Timestamp) -> Timestamp {
+    Timestamp::from_bits(time.bits().saturating_add(1))
+}
+
+fn lost(why: &str) -> Error {
+    let what =
+        format!("Resume of change stream was not possible, as the resume point may no longer be in the log: {why}");
+    Error::new(ErrorCode::CHANGE_STREAM_HISTORY_LOST, what).with_label(NOT_RESUMABLE)
+}
+
+/// An error of the engine's feed.
+fn of_feed(error: spinney::Error) -> Error {
+    match error.kind() {
+        ErrorKind::Gone => lost(&error.to_string()),
+        ErrorKind::Invalid => Error::new(ErrorCode::INVALID_RESUME_TOKEN, error.to_string()),
+        _ => Error::from(error),
+    }
+}

@@ -1,0 +1,109 @@
+//! Where a stream goes on: the `_id` of an event.
+
+use spinney::Lsn;
+
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, DocumentBuf, Timestamp, Value};
+
+/// The bytes of a token: position, place, kind, time.
+const BYTES: usize = 8 + 4 + 1 + 8;
+
+/// A place between events. Later places have greater texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ResumeToken {
+    /// The commit, or the position behind all that was seen.
+    pub lsn: Lsn,
+    /// How many events of the commit were seen.
+    pub seen: u32,
+    /// What the last of them was.
+    pub kind: TokenKind,
+    /// The time of the event; of a place without an event, that of the first commit that is wanted.
+    pub time: Timestamp,
+}
+
+/// What a token stands behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TokenKind {
+    /// Nothing but the time.
+    Place,
+    /// An event.
+    Event,
+    /// The event that ended a stream.
+    Invalidate,
+}
+
+impl ResumeToken {
+    /// The token as events have it: `{_data: ".."}`.
+    #[must_use]
+    pub fn document(&self) -> DocumentBuf {
+        let kind = match self.kind {
+            TokenKind::Place => 0,
+            TokenKind::Event => 1,
+            TokenKind::Invalidate => 2,
+        };
+        let mut bytes = Vec::with_capacity(BYTES);
+        bytes.extend_from_slice(&self.lsn.0.to_be_bytes());
+        bytes.extend_from_slice(&self.seen.to_be_bytes());
+        bytes.push(kind);
+        bytes.extend_from_slice(&self.time.bits().to_be_bytes());
+        let text: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+        doc! {"_data": text.as_str()}
+    }
+
+    /// The token in a document.
+    ///
+    /// # Errors
+    /// `InvalidResumeToken` (260) for what is no token.
+    pub fn parse(token: Document<'_>) -> Result<Self> {
+        let invalid = || Error::new(ErrorCode::INVALID_RESUME_TOKEN, format!("the resume token {token} is not valid"));
+        let text = match token.get("_data") {
+            Some(Value::String(text)) => text.as_str().ok_or_else(invalid)?,
+            _ => return Err(invalid()),
+        };
+        let digits = |at: usize| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok();
+        let bytes: Vec<u8> = (0..BYTES).map(digits).collect::<Option<_>>().ok_or_else(invalid)?;
+        if text.len() != 2 * BYTES {
+            return Err(invalid());
+        }
+        let number =
+            |at: usize, len: usize| bytes[at..at + len].iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+        let kind = match bytes[12] {
+            0 => TokenKind::Place,
+            1 => TokenKind::Event,
+            2 => TokenKind::Invalidate,
+            _ => return Err(invalid()),
+        };
+        Ok(Self {
+            lsn: Lsn(number(0, 8)),
+            seen: u32::try_from(number(8, 4)).unwrap_or_default(),
+            kind,
+            time: Timestamp::from_bits(number(13, 8)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_back_and_their_texts_have_their_order() {
+        let time = Timestamp { time: 1_700_000_000, increment: 7 };
+        let token = |lsn, seen, kind| ResumeToken { lsn: Lsn(lsn), seen, kind, time };
+        let tokens = [
+            token(5, 0, TokenKind::Place),
+            token(5, 1, TokenKind::Event),
+            token(5, 2, TokenKind::Event),
+            token(5, 2, TokenKind::Invalidate),
+            token(300, 0, TokenKind::Place),
+        ];
+        let texts: Vec<String> = tokens.iter().map(|token| token.document().view().to_json()).collect();
+        assert!(texts.is_sorted());
+        for one in tokens {
+            assert_eq!(ResumeToken::parse(one.document().view()).unwrap(), one);
+        }
+        for wrong in [doc! {}, doc! {"_data": 1}, doc! {"_data": "00"}, doc! {"_data": "ZZ".repeat(21).as_str()}] {
+            assert_eq!(ResumeToken::parse(wrong.view()).unwrap_err().code().number(), 260, "{wrong:?}");
+        }
+    }
+}
