@@ -177,7 +177,7 @@ fn drop_collection(call: &Call<'_>) -> Result<Reply> {
 
 /// Closes the cursors over a collection that is gone.
 fn close_cursors(call: &Call<'_>, namespace: &Namespace) {
-    call.state.cursors.remove_where(|owner| owner.namespace == namespace.as_str());
+    call.state.cursors.remove_over(|name| name == namespace.as_str());
     call.state.usage.forget(namespace.as_str());
 }
 
@@ -196,7 +196,7 @@ fn drop_database(call: &Call<'_>) -> Result<Reply> {
     let there = !call.state.database.catalog().list(Some(name)).is_empty();
     call.state.database.drop_database(name)?;
     let prefix = format!("{name}.");
-    call.state.cursors.remove_where(|owner| owner.namespace.starts_with(&prefix));
+    call.state.cursors.remove_over(|name| name.starts_with(&prefix));
     let mut reply = Reply::new();
     if there {
         reply.append("dropped", name);

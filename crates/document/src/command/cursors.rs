@@ -172,6 +172,8 @@ impl Cursor {
 #[derive(Debug)]
 struct Slot {
     owner: Owner,
+    /// Whether it waits for what is to come, so that it outlives what it is over.
+    awaits_data: bool,
     no_timeout: bool,
     /// When it was used last, in milliseconds since 1970.
     used_ms: i64,
@@ -243,6 +245,7 @@ impl Cursors {
         };
         let slot = Slot {
             owner: cursor.owner.clone(),
+            awaits_data: cursor.awaits_data,
             no_timeout: cursor.no_timeout,
             used_ms: now,
             cursor: Some(Box::new(cursor)),
@@ -308,8 +311,17 @@ impl Cursors {
 
     /// Forgets the cursors of which `is_meant` is true, such as those of a session; how many those were.
     pub fn remove_where(&self, is_meant: impl Fn(&Owner) -> bool) -> usize {
+        self.remove_slots(|slot| is_meant(&slot.owner))
+    }
+
+    /// Forgets the cursors over collections that are gone. Change streams stay, and tell it.
+    pub fn remove_over(&self, is_gone: impl Fn(&str) -> bool) -> usize {
+        self.remove_slots(|slot| !slot.awaits_data && is_gone(&slot.owner.namespace))
+    }
+
+    fn remove_slots(&self, is_meant: impl Fn(&Slot) -> bool) -> usize {
         let mut slots = self.slots.lock();
-        let ids: Vec<i64> = slots.open.iter().filter(|(_, slot)| is_meant(&slot.owner)).map(|(id, _)| *id).collect();
+        let ids: Vec<i64> = slots.open.iter().filter(|(_, slot)| is_meant(slot)).map(|(id, _)| *id).collect();
         let removed: Vec<Slot> = ids.iter().filter_map(|id| slots.open.remove(id)).collect();
         drop(slots);
         removed.iter().filter_map(|slot| slot.fetching.as_ref()).for_each(|interrupt| interrupt.kill());

@@ -1,0 +1,300 @@
+//! Change streams as clients use them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use spinney::Options;
+use spinney::env::sim::SimEnv;
+use spinney_document::Database;
+use spinney_document::bson::{DocumentBuf, DocumentBuilder};
+use spinney_document::command::{Client, Request, Service};
+
+fn open(machine: &SimEnv, keep: u64) -> Service {
+    let options = Options::default().log_keep_bytes(keep);
+    let engine = spinney::Database::builder("/db").options(options).env(machine.env()).open().unwrap();
+    Service::new(Database::with_engine(engine).unwrap())
+}
+
+fn command(service: &Service, database: &str, command: &DocumentBuf) -> DocumentBuf {
+    let client = Client::default();
+    service.run(&Request { database, body: command.view(), sequences: &[], client: &client })
+}
+
+fn run(service: &Service, text: &str) -> String {
+    let reply = command(service, "app", &DocumentBuf::from_json(text).unwrap()).view().to_json();
+    assert!(reply.contains(r#""ok":1.0"#), "{text}\n{reply}");
+    reply
+}
+
+fn run_admin(service: &Service, text: &str) {
+    let reply = command(service, "admin", &DocumentBuf::from_json(text).unwrap()).view().to_json();
+    assert!(reply.contains(r#""ok":1.0"#), "{text}\n{reply}");
+}
+
+/// A cursor of a stream.
+struct Stream<'s> {
+    service: &'s Service,
+    id: i64,
+    collection: String,
+    /// The newest `postBatchResumeToken`.
+    token: DocumentBuf,
+}
+
+impl<'s> Stream<'s> {
+    /// Opens a stream over a collection, or over the database for `1`.
+    fn open(service: &'s Service, collection: &str, options: &str, stages: &str) -> (Self, Vec<DocumentBuf>) {
+        let name = if collection == "1" { "1".to_owned() } else { format!("\"{collection}\"") };
+        let text =
+            format!(r#"{{"aggregate":{name},"pipeline":[{{"$changeStream":{options}}}{stages}],"cursor":{{}}}}"#);
+        let reply = command(service, "app", &DocumentBuf::from_json(&text).unwrap());
+        assert!(reply.view().to_json().contains(r#""ok":1.0"#), "{text}\n{}", reply.view().to_json());
+        let collection = if collection == "1" { "$cmd.aggregate" } else { collection };
+        let mut stream = Self { service, id: 0, collection: collection.to_owned(), token: DocumentBuf::new() };
+        let batch = stream.read(&reply, "firstBatch");
+        (stream, batch)
+    }
+
+    fn read(&mut self, reply: &DocumentBuf, batch: &str) -> Vec<DocumentBuf> {
+        let cursor = reply.view().get("cursor").unwrap().as_document().unwrap();
+        self.id = cursor.get("id").unwrap().as_exact_i64().unwrap();
+        self.token = cursor.get("postBatchResumeToken").unwrap().as_document().unwrap().into();
+        let documents = cursor.get(batch).unwrap().as_array().unwrap();
+        documents.values().map(|document| document.as_document().unwrap().into()).collect()
+    }
+
+    fn next_batch(&mut self, size: i64) -> Result<Vec<DocumentBuf>, String> {
+        let mut builder = DocumentBuilder::new();
+        builder.append("getMore", self.id).append("collection", self.collection.as_str()).append("maxTimeMS", 50_i64);
+        if size > 0 {
+            builder.append("batchSize", size);
+        }
+        let reply = command(self.service, "app", &builder.finish());
+        if reply.view().get("code").is_some() {
+            return Err(reply.view().to_json());
+        }
+        Ok(self.read(&reply, "nextBatch"))
+    }
+
+    /// The events, without what differs from run to run.
+    fn events(&mut self) -> Vec<String> {
+        self.next_batch(0).unwrap().iter().map(short).collect()
+    }
+}
+
+fn short(event: &DocumentBuf) -> String {
+    let mut builder = DocumentBuilder::new();
+    for element in event.view() {
+        let name = element.name.to_str_lossy();
+        if matches!(&*name, "_id" | "clusterTime" | "wallTime" | "collectionUUID" | "lsid" | "operationDescription") {
+            continue;
+        }
+        builder.append_element(&element);
+    }
+    builder.finish().view().to_json()
+}
+
+fn token(event: &DocumentBuf) -> String {
+    event.view().get("_id").unwrap().as_document().unwrap().to_json()
+}
+
+const NS: &str = r#""ns":{"db":"app","coll":"c"}"#;
+
+#[test]
+fn events_tell_what_happened_to_documents() {
+    let service = open(&SimEnv::new(1), 1 << 20);
+    run(&service, r#"{"insert":"c","documents":[{"_id":0}]}"#);
+    let (mut stream, first) = Stream::open(&service, "c", "{}", "");
+    assert!(first.is_empty());
+    assert!(stream.events().is_empty());
+    run(
+        &service,
+        r#"{"insert":"c","documents":[{"_id":2,"a":1},{"_id":1,"l":["a long text in an array, to be kept",1,2]}]}"#,
+    );
+    run(&service, r#"{"insert":"other","documents":[{"_id":2}]}"#);
+    run(&service, r#"{"update":"c","updates":[{"q":{"_id":2},"u":{"$set":{"b":{"c":1}},"$unset":{"a":1}}}]}"#);
+    run(&service, r#"{"update":"c","updates":[{"q":{"_id":1},"u":{"$pop":{"l":1}}}]}"#);
+    run(&service, r#"{"update":"c","updates":[{"q":{"_id":2},"u":{"x":1}}]}"#);
+    // What changes nothing is no event.
+    run(&service, r#"{"update":"c","updates":[{"q":{"_id":2},"u":{"$set":{"x":1}}}]}"#);
+    run(&service, r#"{"delete":"c","deletes":[{"q":{"_id":2},"limit":1}]}"#);
+    let told = [
+        format!(r#"{{"operationType":"insert","fullDocument":{{"_id":2,"a":1}},{NS},"documentKey":{{"_id":2}}}}"#),
+        format!(
+            r#"{{"operationType":"insert","fullDocument":{{"_id":1,"l":["a long text in an array, to be kept",1,2]}},{NS},"documentKey":{{"_id":1}}}}"#
+        ),
+        format!(
+            r#"{{"operationType":"update",{NS},"documentKey":{{"_id":2}},"updateDescription":{{"updatedFields":{{"b":{{"c":1}}}},"removedFields":["a"],"truncatedArrays":[]}}}}"#
+        ),
+        format!(
+            r#"{{"operationType":"update",{NS},"documentKey":{{"_id":1}},"updateDescription":{{"updatedFields":{{}},"removedFields":[],"truncatedArrays":[{{"field":"l","newSize":2}}]}}}}"#
+        ),
+        format!(r#"{{"operationType":"replace","fullDocument":{{"_id":2,"x":1}},{NS},"documentKey":{{"_id":2}}}}"#),
+        format!(r#"{{"operationType":"delete",{NS},"documentKey":{{"_id":2}}}}"#),
+    ];
+    assert_eq!(stream.events(), told);
+    assert!(stream.events().is_empty());
+}
+
+#[test]
+fn a_stream_goes_on_behind_any_event_also_after_a_restart() {
+    let machine = SimEnv::new(1);
+    let service = open(&machine, 1 << 20);
+    let (mut stream, _) = Stream::open(&service, "1", "{}", "");
+    let begin = stream.token.clone();
+    run(&service, r#"{"insert":"c","documents":[{"_id":3},{"_id":1},{"_id":2}]}"#);
+    run(&service, r#"{"insert":"d","documents":[{"_id":{"$numberLong":"7"}}]}"#);
+    run(&service, r#"{"delete":"d","deletes":[{"q":{},"limit":0}]}"#);
+    run_admin(&service, r#"{"renameCollection":"app.c","to":"app.e"}"#);
+    run(&service, r#"{"drop":"d"}"#);
+    let events = stream.next_batch(0).unwrap();
+    assert_eq!(events.len(), 7, "{:?}", events.iter().map(short).collect::<Vec<_>>());
+    assert!(short(&events[4]).contains(r#""documentKey":{"_id":7}"#));
+    let all: Vec<String> = events.iter().map(short).collect();
+    let tokens: Vec<String> = events.iter().map(token).collect();
+    assert!(tokens.is_sorted());
+    let time = events[1].view().get("clusterTime").unwrap();
+    let time_text = DocumentBuf::from(spinney_document::doc! {"startAtOperationTime": time}.view()).view().to_json();
+    let end = stream.token.clone();
+    drop(service);
+    machine.process_crash();
+    let service = open(&machine, 1 << 20);
+    run(&service, r#"{"insert":"e","documents":[{"_id":9}]}"#);
+    for (at, token) in tokens.iter().enumerate() {
+        let (mut stream, mut batch) = Stream::open(&service, "1", &format!(r#"{{"resumeAfter":{token}}}"#), "");
+        while batch.len() < 7 - at {
+            let more = stream.next_batch(2).unwrap();
+            assert!(!more.is_empty());
+            batch.extend(more);
+        }
+        let shown: Vec<String> = batch.iter().map(short).collect();
+        assert_eq!(shown[..6 - at], all[at + 1..], "{at}");
+        assert!(shown[6 - at].contains(r#""_id":9"#));
+    }
+    let from = |options: &str| {
+        let (mut stream, mut batch) = Stream::open(&service, "1", options, "");
+        batch.extend(stream.next_batch(0).unwrap());
+        batch.iter().map(short).collect::<Vec<_>>()
+    };
+    assert_eq!(from(&format!(r#"{{"startAfter":{}}}"#, begin.view().to_json())).len(), 8);
+    assert_eq!(from(&format!(r#"{{"resumeAfter":{}}}"#, end.view().to_json())).len(), 1);
+    // The three inserts are one commit, and have one time.
+    assert_eq!(from(&time_text).len(), 8);
+    assert!(from(r#"{"startAtOperationTime":{"$timestamp":{"t":4294967295,"i":1}}}"#).is_empty());
+}
+
+#[test]
+fn a_stream_ends_with_its_collection() {
+    let service = open(&SimEnv::new(1), 1 << 20);
+    run(&service, r#"{"insert":"c","documents":[{"_id":1}]}"#);
+    let (mut of_database, _) = Stream::open(&service, "1", r#"{"showExpandedEvents":true}"#, "");
+    let (mut stream, _) = Stream::open(&service, "c", "{}", "");
+    run(&service, r#"{"createIndexes":"c","indexes":[{"key":{"a":1},"name":"a_1"}]}"#);
+    run(&service, r#"{"drop":"c"}"#);
+    let events = stream.next_batch(0).unwrap();
+    let told: Vec<String> = events.iter().map(short).collect();
+    assert_eq!(told, [format!(r#"{{"operationType":"drop",{NS}}}"#), r#"{"operationType":"invalidate"}"#.to_owned()]);
+    assert_eq!(stream.id, 0);
+    // It can be begun behind its end, but not resumed there.
+    run(&service, r#"{"insert":"c","documents":[{"_id":5}]}"#);
+    let end = token(&events[1]);
+    let (mut again, mut batch) = Stream::open(&service, "c", &format!(r#"{{"startAfter":{end}}}"#), "");
+    batch.extend(again.next_batch(0).unwrap());
+    assert!(short(&batch[0]).contains(r#""documentKey":{"_id":5}"#) && batch.len() == 1);
+    let text = format!(r#"{{"aggregate":"c","pipeline":[{{"$changeStream":{{"resumeAfter":{end}}}}}],"cursor":{{}}}}"#);
+    let refused = command(&service, "app", &DocumentBuf::from_json(&text).unwrap()).view().to_json();
+    assert!(refused.contains(r#""code":260,"#), "{refused}");
+    run(&service, r#"{"dropDatabase":1}"#);
+    let kinds: Vec<String> = of_database
+        .next_batch(0)
+        .unwrap()
+        .iter()
+        .map(|event| event.view().get("operationType").unwrap().as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(kinds, ["createIndexes", "drop", "create", "insert", "drop", "dropDatabase", "invalidate"]);
+}
+
+#[test]
+fn whole_documents_are_shown_before_and_after() {
+    let service = open(&SimEnv::new(1), 1 << 20);
+    run(&service, r#"{"create":"c","changeStreamPreAndPostImages":{"enabled":true}}"#);
+    run(&service, r#"{"insert":"c","documents":[{"_id":1,"a":1}]}"#);
+    let options = r#"{"fullDocument":"required","fullDocumentBeforeChange":"required"}"#;
+    let (mut required, _) = Stream::open(&service, "c", options, "");
+    let (mut lookup, _) = Stream::open(&service, "c", r#"{"fullDocument":"updateLookup"}"#, "");
+    run(
+        &service,
+        r#"{"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"a":1}}},{"q":{"_id":1},"u":{"$inc":{"a":1}}}]}"#,
+    );
+    let told = required.events();
+    assert!(
+        told[0].contains(r#""fullDocument":{"_id":1,"a":2}"#)
+            && told[0].contains(r#""fullDocumentBeforeChange":{"_id":1,"a":1}"#)
+    );
+    assert!(
+        told[1].contains(r#""fullDocument":{"_id":1,"a":3}"#)
+            && told[1].contains(r#""fullDocumentBeforeChange":{"_id":1,"a":2}"#)
+    );
+    assert!(lookup.events().iter().all(|event| event.contains(r#""fullDocument":{"_id":1,"a":3}"#)));
+    run(&service, r#"{"collMod":"c","changeStreamPreAndPostImages":{"enabled":false}}"#);
+    run(&service, r#"{"delete":"c","deletes":[{"q":{},"limit":0}]}"#);
+    let failed = required.next_batch(0).unwrap_err();
+    assert!(failed.contains(r#""code":47,"#), "{failed}");
+    let (mut available, _) = Stream::open(&service, "c", &options.replace("required", "whenAvailable"), "");
+    run(&service, r#"{"insert":"c","documents":[{"_id":1,"a":1}]}"#);
+    run(&service, r#"{"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"a":1}}}]}"#);
+    assert!(available.events()[1].contains(r#""fullDocument":null"#));
+}
+
+#[test]
+fn transactions_are_shown_when_they_commit_and_pipelines_filter() {
+    let service = open(&SimEnv::new(1), 1 << 20);
+    run(&service, r#"{"create":"c"}"#);
+    let stages = r#",{"$match":{"operationType":"insert"}},{"$project":{"documentKey":1,"txnNumber":1}}"#;
+    let (mut stream, _) = Stream::open(&service, "c", "{}", stages);
+    let session = r#""lsid":{"id":{"$uuid":"00000000-0000-4000-8000-000000000001"}},"txnNumber":{"$numberLong":"4"},"autocommit":false"#;
+    run(&service, &format!(r#"{{"insert":"c","documents":[{{"_id":2}}],"startTransaction":true,{session}}}"#));
+    run(&service, &format!(r#"{{"insert":"c","documents":[{{"_id":1}}],{session}}}"#));
+    run(
+        &service,
+        &format!(r#"{{"update":"c","updates":[{{"q":{{}},"u":{{"$set":{{"a":1}}}},"multi":true}}],{session}}}"#),
+    );
+    assert!(stream.events().is_empty());
+    run_admin(&service, &format!(r#"{{"commitTransaction":1,{session}}}"#));
+    assert_eq!(
+        stream.events(),
+        [r#"{"txnNumber":4,"documentKey":{"_id":2}}"#, r#"{"txnNumber":4,"documentKey":{"_id":1}}"#]
+    );
+    run(&service, r#"{"delete":"c","deletes":[{"q":{},"limit":0}]}"#);
+    let before = stream.token.clone();
+    assert!(stream.events().is_empty());
+    assert!(stream.token.view().to_json() > before.view().to_json());
+    let (mut broken, _) = Stream::open(&service, "c", "{}", r#",{"$project":{"_id":0}}"#);
+    run(&service, r#"{"insert":"c","documents":[{"_id":1}]}"#);
+    assert!(broken.next_batch(0).unwrap_err().contains(r#""code":280,"#));
+}
+
+#[test]
+fn what_the_log_has_lost_is_told() {
+    let without = open(&SimEnv::new(1), 0);
+    let text = r#"{"aggregate":"c","pipeline":[{"$changeStream":{}}],"cursor":{}}"#;
+    let refused = command(&without, "app", &DocumentBuf::from_json(text).unwrap()).view().to_json();
+    assert!(refused.contains(r#""code":40573,"#), "{refused}");
+    let machine = SimEnv::new(2);
+    let service = open(&machine, 1);
+    let (stream, _) = Stream::open(&service, "1", "{}", "");
+    let begin = stream.token.view().to_json();
+    // Older positions go with the segments of the log.
+    for round in 0..40 {
+        let filler = "x".repeat(1 << 20);
+        run(&service, &format!(r#"{{"insert":"c","documents":[{{"_id":{round},"f":"{filler}"}}]}}"#));
+        service.database().engine().flush().unwrap();
+    }
+    drop(service);
+    let service = open(&machine, 1);
+    for start in
+        [format!(r#""resumeAfter":{begin}"#), r#""startAtOperationTime":{"$timestamp":{"t":1,"i":1}}"#.to_owned()]
+    {
+        let text = format!(r#"{{"aggregate":1,"pipeline":[{{"$changeStream":{{{start}}}}}],"cursor":{{}}}}"#);
+        let refused = command(&service, "app", &DocumentBuf::from_json(&text).unwrap()).view().to_json();
+        assert!(refused.contains(r#""code":286,"#), "{refused}");
+    }
+}
