@@ -27,6 +27,9 @@ pub(crate) struct ServeArgs {
     /// Name of the replica set to appear as
     #[arg(long = "replSet", alias = "repl-set", value_name = "NAME")]
     pub(super) replica_set: Option<String>,
+    /// MiB of the log that are kept for change streams and for writes that are sent again; with --replSet
+    #[arg(long = "oplogSize", alias = "oplog-size", value_name = "MIB", default_value_t = 1024)]
+    pub(super) oplog_size: u32,
     /// Clients must log in. While there are no users, a client of this machine may create the first one in `admin`
     #[arg(long)]
     pub(super) auth: bool,

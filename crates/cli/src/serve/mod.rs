@@ -21,7 +21,10 @@ const SIGNALS: Duration = Duration::from_millis(100);
 
 /// Serves until a signal or the command `shutdown` comes.
 pub(crate) fn run(args: &ServeArgs, out: &mut Output) -> Result<()> {
-    let options = Options::default().durability(args.journal.into());
+    let mut options = Options::default().durability(args.journal.into());
+    if args.replica_set.is_some() {
+        options = options.log_keep_bytes(u64::from(args.oplog_size) << 20);
+    }
     in_new_or_old(&args.db, options, |db| serve(args, db, out))
 }
 

@@ -291,11 +291,10 @@ impl ChangeStream {
                 let event = frame.of_collection(&at, told);
                 self.pending.extend(event.map(|event| (at, event)));
             }
-            let ends = match (&self.watched, text("op")) {
-                (Watched::Collection(_), "drop" | "rename" | "dropDatabase") => true,
-                (Watched::Database(_), "dropDatabase") => true,
-                _ => false,
-            };
+            let ends = matches!(
+                (&self.watched, text("op")),
+                (Watched::Collection(_), "drop" | "rename" | "dropDatabase") | (Watched::Database(_), "dropDatabase")
+            );
             // A stream that goes on behind its end is not ended again by the same event.
             if ends && at.seen > seen {
                 let end = ResumeToken { kind: TokenKind::Invalidate, ..at };
