@@ -34,8 +34,8 @@ const DOCUMENT_LAYERS: [&str; 21] = [
     "pipeline",
     "database",
     "session",
-    "typed",
     "changes",
+    "typed",
     "command",
 ];
 
