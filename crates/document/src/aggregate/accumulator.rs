@@ -106,7 +106,8 @@ impl Accumulator {
     /// # Errors
     /// Those of a count that is none.
     pub fn start(&self, id: Document<'_>) -> Result<State> {
-        let count = |expression: &Expression| count_of(&expression.of(id)?);
+        let count =
+            |expression: &Expression| count_of(&expression.of(id)?).map_err(|wrong| error(7_548_606, wrong.message()));
         Ok(match &self.kind {
             Kind::Sum => State::Sum(Sum::default()),
             Kind::Average => State::Average(Sum::default(), 0),
@@ -116,10 +117,7 @@ impl Accumulator {
             Kind::Merge => State::Merge(Vec::new()),
             Kind::Deviation(_) => State::Deviation(Deviation::default(), false),
             Kind::EndN(_, n) | Kind::ExtremeN(_, n) => State::Some(Vec::new(), count(n)?),
-            Kind::Top(_, _, n) => {
-                let many = |n: &Expression| count(n).map_err(|wrong| error(7_548_606, wrong.message()));
-                State::Ordered(Vec::new(), n.as_ref().map_or(Ok(1), many)?)
-            }
+            Kind::Top(_, _, n) => State::Ordered(Vec::new(), n.as_ref().map_or(Ok(1), count)?),
             Kind::Percentile(..) => State::Numbers(Vec::new()),
         })
     }

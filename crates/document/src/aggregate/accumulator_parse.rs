@@ -126,7 +126,7 @@ fn counted(name: &str, operand: Value<'_>, context: &Context) -> Result<Accumula
 fn count(n: Value<'_>, context: &Context) -> Result<Expression> {
     let n = crate::expr::parse(n, context)?;
     if n.is_constant() {
-        count_of(&n.of(Document::empty())?)?;
+        count_of(&n.of(Document::empty())?).map_err(|wrong| error(7_548_606, wrong.message()))?;
     }
     Ok(n)
 }
@@ -143,7 +143,7 @@ fn ordered(name: &str, operand: Value<'_>, context: &Context) -> Result<Accumula
         }
     }
     let n = match spec.get("n") {
-        Some(n) => Some(count(n, context).map_err(|wrong| error(7_548_606, wrong.message()))?),
+        Some(n) => Some(count(n, context)?),
         None if many => return Err(error(5_788_003, format!("Missing value for 'n' in {name}"))),
         None => None,
     };

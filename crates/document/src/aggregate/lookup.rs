@@ -180,6 +180,10 @@ pub(super) fn equal_to(path: &Path, mut values: Vec<ValueBuf>) -> Node {
 /// The collection that `from` names.
 pub(super) fn namespace(stage: &str, value: Value<'_>) -> Result<Namespace> {
     match value {
+        Value::String(name) if name.is_empty() || name.as_bytes().contains(&0) => {
+            let what = format!("Invalid namespace specified: '{}'", name.to_str_lossy());
+            Err(Error::new(ErrorCode::INVALID_NAMESPACE, what))
+        }
         Value::String(name) => Ok(Namespace { database: None, collection: name.to_str_lossy().into_owned() }),
         Value::Document(spec) => {
             let text = |name: &str| spec.get(name).and_then(|value| value.as_str()).map(str::to_owned);
@@ -275,6 +279,9 @@ impl<'p> Parts<'p> {
             ("let", Value::Document(spec)) => {
                 for variable in spec {
                     let name = variable.name.to_str_lossy().into_owned();
+                    if name.is_empty() {
+                        return Err(failed("empty variable names are not allowed"));
+                    }
                     crate::expr::parser::check_variable(&name)?;
                     self.variables.push((name, crate::expr::parse(variable.value, parser.context)?));
                 }

@@ -193,7 +193,7 @@ impl Parts {
     fn take(&mut self, element: &Element<'_>) -> Result<()> {
         match (element.name.as_bytes(), element.value) {
             // A null is as good as no field.
-            (b"on" | b"let" | b"whenMatched" | b"whenNotMatched", value) if value.is_nullish() => {}
+            (b"let" | b"whenNotMatched", value) if value.is_nullish() => {}
             (b"into", Value::String(name)) => {
                 self.into = Some(Namespace { database: None, collection: name.to_str_lossy().into_owned() })
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::spec::{mismatch, unknown, whole};
+use super::spec::{mismatch, missing, text, unknown, whole};
 use super::stage::{Parser, Report, Rows, Run, Stage, Stages, error};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Value};
@@ -74,10 +74,6 @@ fn no_document(name: &str, value: &Value<'_>) -> Error {
             ErrorCode::FAILED_TO_PARSE,
             format!("$planCacheStats must take a nested object but found: {kind}"),
         ),
-        "$currentOp" => Error::new(
-            ErrorCode::FAILED_TO_PARSE,
-            format!("$currentOp options must be specified in an object, but found: {kind}"),
-        ),
         _ => Error::new(
             ErrorCode::TYPE_MISMATCH,
             format!("{name} options must be specified in an object, but found: {kind}"),
@@ -141,16 +137,10 @@ fn check_operations(spec: Document<'_>) -> Result<()> {
     ];
     for element in spec {
         if !known.iter().any(|known| element.name == *known) {
-            let what = format!("Unrecognized option '{}' in $currentOp stage.", element.name);
-            return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
+            return Err(unknown("$currentOp", element.name));
         }
         if !matches!(element.value, Value::Bool(_)) {
-            let what = format!(
-                "The '{}' parameter of the $currentOp stage must be a boolean value, but found: {}",
-                element.name,
-                element.value.kind().name()
-            );
-            return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
+            return Err(mismatch("$currentOp", element.name, &element.value, "bool"));
         }
     }
     Ok(())
@@ -159,15 +149,32 @@ fn check_operations(spec: Document<'_>) -> Result<()> {
 fn check_sessions(name: &str, spec: Document<'_>) -> Result<()> {
     for element in spec {
         match (element.name.as_bytes(), element.value) {
-            (b"allUsers", Value::Bool(_)) | (b"users", Value::Array(_)) => {}
+            (b"allUsers" | b"users", value) if value.is_nullish() => {}
+            (b"allUsers", Value::Bool(_)) => {}
+            (b"users", Value::Array(users)) => users.values().try_for_each(|user| check_user(name, &user))?,
             (b"allUsers", other) => return Err(mismatch(name, "allUsers", &other, "bool")),
             (b"users", other) => return Err(mismatch(name, "users", &other, "array")),
             _ => return Err(unknown(name, element.name)),
         }
     }
-    if matches!(spec.get("allUsers"), Some(Value::Bool(true))) && spec.get("users").is_some() {
+    if matches!(spec.get("allUsers"), Some(Value::Bool(true)))
+        && spec.get("users").and_then(|users| users.as_array()).is_some_and(|users| !users.is_empty())
+    {
         let what = format!("{name} may not specify {{allUsers:true}} and {{users:[...]}} at the same time");
         return Err(Error::new(ErrorCode::UNSUPPORTED_FORMAT, what));
+    }
+    Ok(())
+}
+
+/// Checks a user: `{user: .., db: ..}`.
+fn check_user(name: &str, user: &Value<'_>) -> Result<()> {
+    let stage = format!("{name}.users");
+    let Value::Document(user) = user else { return Err(mismatch(name, "users", user, "object")) };
+    if let Some(other) = user.elements().find(|element| element.name != "user" && element.name != "db") {
+        return Err(unknown(&stage, other.name));
+    }
+    for field in ["user", "db"] {
+        text(&stage, *user, field)?.ok_or_else(|| missing(&stage, field))?;
     }
     Ok(())
 }

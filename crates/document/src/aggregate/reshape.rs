@@ -545,9 +545,8 @@ pub(super) fn read_facet(parser: &Parser<'_>, _: &'static str, value: Value<'_>)
         if let Some(name) = steps.iter().flat_map(|step| step.all_names()).find(|name| !is_in_facets(name)) {
             return Err(error(40600, format!("{name} is not allowed to be used within a $facet stage")));
         }
-        let of_server = ["$listSessions", "$listLocalSessions", "$currentOp", "$documents"];
-        if let Some(step) = steps.iter().find(|step| of_server.contains(&step.name())) {
-            let what = format!("{} is only valid as the first stage of a pipeline over a database", step.name());
+        if let Some(step) = steps.iter().find(|step| step.name() == "$listSessions") {
+            let what = format!("{} is only valid over the collection of sessions", step.name());
             return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
         }
         let pipeline = Pipeline::of(steps);
@@ -560,9 +559,12 @@ pub(super) fn read_facet(parser: &Parser<'_>, _: &'static str, value: Value<'_>)
 fn is_in_facets(name: &str) -> bool {
     ![
         "$collStats",
+        "$currentOp",
+        "$documents",
         "$facet",
         "$geoNear",
         "$indexStats",
+        "$listLocalSessions",
         "$merge",
         "$out",
         "$planCacheStats",

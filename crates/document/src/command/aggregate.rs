@@ -3,9 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 use super::call::{Call, Reply};
 use super::change_stream;
 use super::commands::Command;
+use super::current::shown;
 use super::cursors::{Cursor, Source};
 use super::find::{hint, refuse_collation};
 use super::reply::{cursor_option, first_batch, short};
@@ -107,9 +110,13 @@ fn aggregate(call: &Call<'_>) -> Result<Reply> {
 fn explain(call: &Call<'_>) -> Result<Reply> {
     let aggregation = aggregation(call)?;
     let mut reply = Reply::new();
-    aggregation.explain(&mut reply)?;
+    aggregation.watch(&call.interrupt);
+    aggregation.explain(call.executes, &mut reply)?;
     Ok(reply)
 }
+
+/// The most bytes of a document of a result: a little more than of one that is stored.
+const RESULT_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + (16 << 10);
 
 /// The documents that a pipeline gives.
 struct Found {
@@ -127,7 +134,7 @@ impl fmt::Debug for Found {
 impl Source for Found {
     fn advance(&mut self) -> Result<Option<DocumentBuf>> {
         let row = self.rows.next().transpose()?;
-        if let Some(row) = row.as_ref().filter(|row| row.as_bytes().len() > DOCUMENT_BYTES_MAX) {
+        if let Some(row) = row.as_ref().filter(|row| row.as_bytes().len() > RESULT_BYTES_MAX) {
             let what = format!("BSONObj size: {} is invalid. Size must be up to 16 MiB", row.as_bytes().len());
             return Err(Error::new(ErrorCode::BSON_OBJECT_TOO_LARGE, what));
         }
@@ -153,6 +160,7 @@ impl Told {
         let report = first.and_then(|stage| stage.as_report().cloned());
         Self(match report {
             Some(report) if report.name == "$currentOp" => operations(call, report.spec.view()),
+            Some(report) if report.name == "$listLocalSessions" => sessions(call),
             _ => Vec::new(),
         })
     }
@@ -161,55 +169,36 @@ impl Told {
 impl Server for Told {
     fn report(&self, report: &Report) -> Result<Rows> {
         match report.name {
-            "$currentOp" => Ok(Box::new(self.0.clone().into_iter().map(Ok))),
+            "$currentOp" | "$listLocalSessions" => Ok(Box::new(self.0.clone().into_iter().map(Ok))),
             name => Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("{name} is not supported"))),
         }
     }
 
     fn host(&self) -> String {
-        "localhost:27017".to_owned()
+        super::host::name()
     }
 }
 
-/// The commands that run, as `$currentOp` shows them.
+/// The commands that run: those of the user, or of all users.
 fn operations(call: &Call<'_>, spec: Document<'_>) -> Vec<DocumentBuf> {
-    let truncates = matches!(spec.get("truncateOps"), Some(Value::Bool(true)));
-    let shown = call.state.operations.list().into_iter().map(|operation| {
+    let all = matches!(spec.get("allUsers"), Some(Value::Bool(true)));
+    let listed = call.state.operations.list().into_iter();
+    let meant = listed.filter(|operation| all || operation.user == call.request.client.user);
+    meant.map(|operation| shown(call, &operation)).collect()
+}
+
+/// The sessions, each with the user that it belongs to.
+fn sessions(call: &Call<'_>) -> Vec<DocumentBuf> {
+    let listed = call.state.sessions.used().into_iter().map(|(id, used_ms)| {
         let mut builder = DocumentBuilder::new();
-        builder
-            .append("type", "op")
-            .append("host", "localhost:27017")
-            .append("desc", &*format!("conn{}", operation.connection));
-        builder.append("connectionId", i64::try_from(operation.connection).unwrap_or(i64::MAX));
-        builder.append("client", &*operation.address).append("active", true);
-        builder.append("currentOpTime", &*crate::bson::date::to_iso(call.now_ms));
-        if let Some(session) = &operation.session {
-            builder.open_document("lsid").append("id", Value::Binary(4, session)).close();
+        let digest = Sha256::digest(&id.user);
+        builder.open_document("_id").append("id", Value::Binary(4, &id.uuid));
+        builder.append("uid", Value::Binary(0, &digest)).close();
+        builder.append("lastUse", Value::DateTime(used_ms));
+        if !id.user.is_empty() {
+            builder.append("user", &id.user);
         }
-        builder.append("threaded", true).append("opid", operation.id);
-        let millis = call.now_ms.saturating_sub(operation.started_ms).max(0);
-        builder.append("secs_running", millis / 1000).append("microsecs_running", millis.saturating_mul(1000));
-        let name = operation.command.view().first().map(|first| first.name.to_str_lossy().into_owned());
-        let kind = match name.as_deref() {
-            Some("getMore") => "getmore",
-            Some("insert") => "insert",
-            Some("update") => "update",
-            Some("delete") => "remove",
-            Some("find") => "query",
-            _ => "command",
-        };
-        let collection = operation.command.view().first().and_then(|first| first.value.as_str());
-        let namespace = format!("{}.{}", operation.database, collection.unwrap_or("$cmd.aggregate"));
-        builder.append("op", kind).append("ns", &*namespace).append("redacted", false);
-        if truncates && operation.command.as_bytes().len() > 1024 {
-            builder.open_document("command").append("$truncated", &*operation.command.view().to_json()).close();
-        } else {
-            builder.append("command", operation.command.view());
-        }
-        builder.append("numYields", 0).append("waitingForLock", false);
-        builder.open_document("locks").close().open_document("lockStats").close();
-        builder.append("waitingForFlowControl", false).open_document("flowControlStats").close();
         builder.finish()
     });
-    shown.collect()
+    listed.collect()
 }

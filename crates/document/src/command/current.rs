@@ -53,12 +53,15 @@ fn current_op(call: &Call<'_>) -> Result<Reply> {
 }
 
 /// A command that runs as `currentOp` shows it.
-fn shown(call: &Call<'_>, operation: &Operation) -> DocumentBuf {
+pub(super) fn shown(call: &Call<'_>, operation: &Operation) -> DocumentBuf {
     let mut shown = DocumentBuilder::new();
     let elapsed = call.state.now_ms().saturating_sub(operation.started_ms).max(0);
     let first = operation.command.view().first();
     let (name, target) = match &first {
-        Some(first) => (first.name.to_str_lossy().into_owned(), first.value.as_str().unwrap_or("$cmd")),
+        Some(first) => {
+            let none = if first.name == "aggregate" { "$cmd.aggregate" } else { "$cmd" };
+            (first.name.to_str_lossy().into_owned(), first.value.as_str().unwrap_or(none))
+        }
         None => (String::new(), "$cmd"),
     };
     let kind = match &*name {

@@ -124,13 +124,15 @@ impl<'c> Parser<'c> {
     /// Reads the arguments of an operator.
     ///
     /// # Errors
-    /// 16020 or 28667 for a wrong number of arguments.
+    /// 16020, 28667 or, for conversions, 50723 for a wrong number of arguments.
     pub fn arguments(&mut self, name: &str, value: Value<'_>, min: usize, max: usize) -> Result<Vec<Expression>> {
         let arguments = self.operands(value)?;
         let given = arguments.len();
         if min == max && given != min {
+            let converts =
+                ["$toInt", "$toLong", "$toDouble", "$toDecimal", "$toBool", "$toDate", "$toObjectId", "$toString"];
             return Err(error(
-                16020,
+                if converts.contains(&name) { 50723 } else { 16020 },
                 format!("Expression {name} takes exactly {min} arguments. {given} were passed in."),
             ));
         }

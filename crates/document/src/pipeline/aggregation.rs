@@ -144,11 +144,11 @@ impl Aggregation {
 
 impl Aggregation {
     /// Appends how the pipeline would run: `queryPlanner` when a query does all of it, else `stages`, of which the
-    /// first is `$cursor`.
+    /// first is `$cursor`. When it `executes`, the query runs, and what it did is told; nothing is written.
     ///
     /// # Errors
     /// Those of the plan.
-    pub fn explain(&self, reply: &mut DocumentBuilder) -> Result<()> {
+    pub fn explain(&self, executes: bool, reply: &mut DocumentBuilder) -> Result<()> {
         reply.append("explainVersion", "1");
         match &self.target {
             Target::Database(_) => {
@@ -159,9 +159,15 @@ impl Aggregation {
                 reply.close();
                 Ok(())
             }
-            Target::Collection(namespace) => {
-                explain::collection(&self.collections, namespace, &self.pipeline, &self.run, self.hint.clone(), reply)
-            }
+            Target::Collection(namespace) => explain::collection(
+                &self.collections,
+                namespace,
+                &self.pipeline,
+                &self.run,
+                self.hint.clone(),
+                executes,
+                reply,
+            ),
         }
     }
 }

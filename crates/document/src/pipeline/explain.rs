@@ -11,7 +11,7 @@ use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::{Entry, Namespace};
 use crate::exec::Execution;
 use crate::plan::Hint;
-use crate::plan::explain::{Shown, stages};
+use crate::plan::explain::{Executed, Shown, stages, stats};
 
 /// Appends how a pipeline over a collection or view would run.
 ///
@@ -23,6 +23,7 @@ pub(super) fn collection(
     pipeline: &Pipeline,
     run: &Run,
     hint: Option<Hint>,
+    executes: bool,
     reply: &mut DocumentBuilder,
 ) -> Result<()> {
     let resolved = view::resolve(&collections.parts.catalog, namespace, &run.context)?;
@@ -35,13 +36,20 @@ pub(super) fn collection(
     }
     let mut head = Head::of(&whole)?;
     head.query.hint = hint;
-    let planner = planner(collections, &resolved.namespace, &head)?;
+    let (planner, stats) = planner(collections, &resolved.namespace, &head, executes)?;
     if head.rest.is_empty() {
         reply.append("queryPlanner", &planner);
+        stats.iter().for_each(|stats| {
+            reply.append("executionStats", stats);
+        });
         return Ok(());
     }
     reply.open_array("stages").push_document();
-    reply.open_document("$cursor").append("queryPlanner", &planner).close().close();
+    reply.open_document("$cursor").append("queryPlanner", &planner);
+    stats.iter().for_each(|stats| {
+        reply.append("executionStats", stats);
+    });
+    reply.close().close();
     append_stages(reply, &head.rest);
     reply.close();
     Ok(())
@@ -53,8 +61,13 @@ fn append_stages(reply: &mut DocumentBuilder, pipeline: &Pipeline) {
     });
 }
 
-/// `queryPlanner` of the head of a pipeline.
-fn planner(collections: &Arc<Collections>, namespace: &Namespace, head: &Head) -> Result<DocumentBuf> {
+/// `queryPlanner` of the head of a pipeline, and `executionStats` when it is executed.
+fn planner(
+    collections: &Arc<Collections>,
+    namespace: &Namespace,
+    head: &Head,
+    executes: bool,
+) -> Result<(DocumentBuf, Option<DocumentBuf>)> {
     let operand = |name: &str| {
         let step = head.taken.iter().find(|step| step.name() == name);
         step.and_then(|step| step.spec().get(name).and_then(|spec| spec.as_document())).map(DocumentBuf::from)
@@ -78,17 +91,44 @@ fn planner(collections: &Arc<Collections>, namespace: &Namespace, head: &Head) -
     let mut planner = DocumentBuilder::new();
     planner.append("namespace", namespace.as_str()).append("indexFilterSet", false).append("parsedQuery", &filter);
     planner.append("optimizedPipeline", true);
-    let plan = match collections.parts.catalog.find(namespace) {
-        Some(Entry::Collection(state)) => {
-            let reader = Box::new(Arc::clone(&collections.reader));
-            let execution = Execution::open(reader, &state, Arc::new(head.query.clone()))?;
-            let shown = Shown { filter: filter.view(), sort: sort.view(), projection: projection.view() };
-            stages(execution.plan(), execution.query(), shown, None)
-        }
-        _ => doc! {"stage": "EOF"},
-    };
+    let shown = Shown { filter: filter.view(), sort: sort.view(), projection: projection.view() };
+    let (plan, stats) = plan(collections, namespace, head, shown, executes)?;
     planner.append("winningPlan", &plan).open_array("rejectedPlans").close();
-    Ok(planner.finish())
+    Ok((planner.finish(), stats))
+}
+
+/// The plan of the head, and what it did when it is executed.
+fn plan(
+    collections: &Arc<Collections>,
+    namespace: &Namespace,
+    head: &Head,
+    shown: Shown<'_>,
+    executes: bool,
+) -> Result<(DocumentBuf, Option<DocumentBuf>)> {
+    let Some(Entry::Collection(state)) = collections.parts.catalog.find(namespace) else {
+        let plan = doc! {"stage": "EOF"};
+        let stats = executes.then(|| stats(&plan, Executed::default()));
+        return Ok((plan, stats));
+    };
+    let environment = &collections.parts.environment;
+    let (reader, began) = (Box::new(Arc::clone(&collections.reader)), environment.now_ms());
+    let mut execution = Execution::open(reader, &state, Arc::new(head.query.clone()))?;
+    if let Some(interrupt) = collections.watch.newer(&mut 0) {
+        execution.watch(&interrupt);
+    }
+    let plan = stages(execution.plan(), execution.query(), shown, None);
+    if !executes {
+        return Ok((plan, None));
+    }
+    let mut executed = Executed::default();
+    while execution.next_match()?.is_some() {
+        executed.returned += 1;
+    }
+    let counts = execution.counts();
+    (executed.keys, executed.documents) = (counts.keys.get(), counts.documents.get());
+    executed.millis = u64::try_from(environment.now_ms().saturating_sub(began)).unwrap_or_default();
+    let tree = stages(execution.plan(), execution.query(), shown, Some(executed));
+    Ok((plan, Some(stats(&tree, executed))))
 }
 
 /// The filters of the head, joined.

@@ -59,10 +59,15 @@ fn statistics(
     };
     for element in spec.elements().filter(|element| !element.value.is_nullish()) {
         match (element.name.as_str(), element.value) {
-            (Some("latencyStats"), _) => {
+            (Some("latencyStats"), options) => {
+                let histograms = options.as_document().and_then(|options| options.get("histograms"));
                 builder.open_document("latencyStats");
                 for kind in ["reads", "writes", "commands", "transactions"] {
-                    builder.open_document(kind).append("latency", 0_i64).append("ops", 0_i64).close();
+                    builder.open_document(kind).append("latency", 0_i64).append("ops", 0_i64);
+                    if matches!(histograms, Some(Value::Bool(true))) {
+                        builder.open_array("histogram").close();
+                    }
+                    builder.close();
                 }
                 builder.close();
             }

@@ -84,7 +84,8 @@ impl Storage for Shared {
 impl Source for Stored {
     fn read(&self, pipeline: &Pipeline, run: &Run) -> Result<Rows> {
         let Some(name) = &self.view_name else { return self.read_stored(pipeline, run) };
-        if let Some(report) = report_of(pipeline) {
+        if let Some(report) = report_of(pipeline).filter(|report| report.name == "$collStats" || !self.view.is_empty())
+        {
             report::check_view(name, report)?;
             let rows = report::of_collection(&self.collections, name, None, report)?;
             return pipeline.clone().without_first(1).run(Box::new(rows.into_iter().map(Ok)), run);

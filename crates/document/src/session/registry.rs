@@ -111,6 +111,13 @@ impl Sessions {
         self.known.lock().sessions.keys().cloned().collect()
     }
 
+    /// The ids of all sessions, and when each was used last, in milliseconds since 1970.
+    #[must_use]
+    pub fn used(&self) -> Vec<(SessionId, i64)> {
+        let known = self.known.lock();
+        known.sessions.iter().map(|(id, session)| (id.clone(), session.used_ms.load(Ordering::Relaxed))).collect()
+    }
+
     /// How many transactions are open.
     #[must_use]
     pub fn open_transactions(&self) -> usize {

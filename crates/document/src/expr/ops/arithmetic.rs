@@ -261,8 +261,14 @@ fn rounded<'a>(call: &'a Call, env: &Env<'a>, rounding: Rounding) -> Result<Val<
             return Ok(Val::NULL);
         }
         let name = call.name;
-        let exact = place
-            .value()
+        let given = place.value();
+        let number = given.as_number().ok_or_else(|| {
+            error(16004, format!("precision argument to {name} must be a number, found {}", place.type_name()))
+        })?;
+        if number.trunc_to_i64().is_none() {
+            return Err(error(31109, format!("precision argument to {name} is out of range: {}", given.to_json())));
+        }
+        let exact = given
             .as_exact_i64()
             .ok_or_else(|| error(51082, format!("precision argument to {name} must be a integral value")))?;
         let range = format!("cannot apply {name} with precision value {exact} value must be in [-20, 100]");

@@ -111,7 +111,7 @@ function!(add(call, env) {
     }
     let wrong = |_| error(5_166_403, format!("{name} requires startDate to be convertible to a date"));
     let millis = millis_or_null(&start).map_err(wrong)?.unwrap_or_default();
-    let Some(unit) = Unit::of(&unit, name, 5_166_404)? else { return Ok(Val::NULL) };
+    let Some(unit) = Unit::of(&unit, name, 5_439_013)? else { return Ok(Val::NULL) };
     let whole = amount.value().as_exact_i64();
     let amount = whole.ok_or_else(|| error(5_166_405, format!("{name} expects integer amount of time units")))?;
     let Some(zone) = zone_of(call, 3, &zone)? else { return Ok(Val::NULL) };
@@ -291,7 +291,7 @@ function!(truncate(call, env) {
     if date.is_nullish() || unit.is_nullish() || call.has(2) && size.is_nullish() || call.has(3) && zone.is_nullish() {
         return Ok(Val::NULL);
     }
-    let millis = millis_or_null(&date).map_err(|_| error(5_439_012, format!("$dateTrunc requires 'date' to be a date, but got {}", date.type_name())));
+    let millis = millis_or_null(&date).map_err(|_| error(5_166_307, format!("$dateTrunc requires 'date' to be a date, but got {}", date.type_name())));
     let size = if call.has(2) {
         let whole = size.value().as_exact_i64();
         let whole = whole.ok_or_else(|| error(5_439_017, format!("$dateTrunc requires 'binSize' to be a 64-bit integer, but got value '{}'", size.value().to_json())))?;
