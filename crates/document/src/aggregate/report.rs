@@ -169,6 +169,9 @@ fn check_sessions(name: &str, spec: Document<'_>) -> Result<()> {
 /// Checks a user: `{user: .., db: ..}`.
 fn check_user(name: &str, user: &Value<'_>) -> Result<()> {
     let stage = format!("{name}.users");
+    if user.is_nullish() {
+        return Ok(());
+    }
     let Value::Document(user) = user else { return Err(mismatch(name, "users", user, "object")) };
     if let Some(other) = user.elements().find(|element| element.name != "user" && element.name != "db") {
         return Err(unknown(&stage, other.name));

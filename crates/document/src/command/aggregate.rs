@@ -160,7 +160,7 @@ impl Told {
         let report = first.and_then(|stage| stage.as_report().cloned());
         Self(match report {
             Some(report) if report.name == "$currentOp" => operations(call, report.spec.view()),
-            Some(report) if report.name == "$listLocalSessions" => sessions(call),
+            Some(report) if report.name == "$listLocalSessions" => sessions(call, report.spec.view()),
             _ => Vec::new(),
         })
     }
@@ -187,9 +187,20 @@ fn operations(call: &Call<'_>, spec: Document<'_>) -> Vec<DocumentBuf> {
     meant.map(|operation| shown(call, &operation)).collect()
 }
 
-/// The sessions, each with the user that it belongs to.
-fn sessions(call: &Call<'_>) -> Vec<DocumentBuf> {
-    let listed = call.state.sessions.used().into_iter().map(|(id, used_ms)| {
+/// The sessions, each with the user that it belongs to: those of the user, of some users, or of all.
+fn sessions(call: &Call<'_>, spec: Document<'_>) -> Vec<DocumentBuf> {
+    let all = matches!(spec.get("allUsers"), Some(Value::Bool(true)));
+    let text = |user: Document<'_>, field: &str| user.get(field).and_then(|value| value.as_str()).map(str::to_owned);
+    let users = spec.get("users").and_then(|users| users.as_array()).into_iter().flatten();
+    let mut users: Vec<String> = users
+        .filter_map(|user| user.as_document())
+        .map(|user| format!("{}.{}", text(user, "db").unwrap_or_default(), text(user, "user").unwrap_or_default()))
+        .collect();
+    if users.is_empty() {
+        users.push(call.request.client.user.clone().unwrap_or_default());
+    }
+    let known = call.state.sessions.used().into_iter();
+    let listed = known.filter(|(id, _)| all || users.contains(&id.user)).map(|(id, used_ms)| {
         let mut builder = DocumentBuilder::new();
         let digest = Sha256::digest(&id.user);
         builder.open_document("_id").append("id", Value::Binary(4, &id.uuid));

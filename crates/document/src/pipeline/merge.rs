@@ -45,9 +45,9 @@ pub(super) fn merge(
             Entry::View(_) => return Err(on_view(namespace)),
         },
     };
-    check_unique(&state, &how.on)?;
+    let takes_nulls = check_unique(&state, &how.on)?;
     let collection = collections.parts.collection(state);
-    let merging = Merging::new(collection, how, context)?;
+    let merging = Merging::new(collection, how, takes_nulls, context)?;
     let (mut part, mut bytes): (Vec<DocumentBuf>, usize) = (Vec::new(), 0);
     for row in rows {
         let row = row?;
@@ -62,13 +62,13 @@ pub(super) fn merge(
     merging.write(&part, collections)
 }
 
-/// Refuses fields that no unique index has.
-fn check_unique(state: &CollectionState, on: &[String]) -> Result<()> {
+/// Refuses fields that no unique index has. Whether the index has documents without the fields too.
+fn check_unique(state: &CollectionState, on: &[String]) -> Result<bool> {
     if on == ["_id"] {
-        return Ok(());
+        return Ok(true);
     }
     let schema = state.schema();
-    let found = schema.indexes.iter().any(|index| {
+    let mut found = schema.indexes.iter().filter(|index| {
         let fields = index.spec.pattern.fields();
         index.ready
             && index.spec.unique
@@ -76,10 +76,13 @@ fn check_unique(state: &CollectionState, on: &[String]) -> Result<()> {
             && fields.len() == on.len()
             && fields.iter().all(|field| on.contains(&field.path))
     });
-    if found {
-        return Ok(());
+    match found.clone().next() {
+        Some(_) => Ok(found.any(|index| !index.spec.sparse)),
+        None => {
+            let what = "Cannot find index to verify that join fields will be unique";
+            Err(Error::new(ErrorCode::new(51183), what))
+        }
     }
-    Err(Error::new(ErrorCode::new(51183), "Cannot find index to verify that join fields will be unique"))
 }
 
 /// A `$merge` that runs.
@@ -87,13 +90,15 @@ struct Merging<'m> {
     collection: Collection,
     how: &'m Merge,
     on: Vec<Path>,
+    /// Whether the fields of `on` may be missing or null.
+    takes_nulls: bool,
     context: &'m Context,
     /// The variables of `let`, compiled.
     variables: Vec<(String, Expression)>,
 }
 
 impl<'m> Merging<'m> {
-    fn new(collection: Collection, how: &'m Merge, context: &'m Context) -> Result<Self> {
+    fn new(collection: Collection, how: &'m Merge, takes_nulls: bool, context: &'m Context) -> Result<Self> {
         let mut variables = Vec::new();
         if let Some(Value::Document(spec)) = how.variables.as_ref().map(ValueBuf::view) {
             for element in spec {
@@ -102,19 +107,20 @@ impl<'m> Merging<'m> {
             }
         }
         let on = how.on.iter().map(Path::new).collect();
-        Ok(Self { collection, how, on, context, variables })
+        Ok(Self { collection, how, on, takes_nulls, context, variables })
     }
 
     /// The document with an `_id`, when it needs one to be identified, and with values in all fields of `on`.
     fn identified(&self, document: DocumentBuf) -> Result<DocumentBuf> {
         let mut document = document;
-        if document.view().get("_id").is_none() {
+        if document.view().get("_id").is_none() && self.how.on.iter().any(|name| name == "_id") {
             let mut builder = DocumentBuilder::new();
             builder.append("_id", self.collection.new_id()).append_all(document.view());
             document = builder.finish();
         }
         for (path, name) in self.on.iter().zip(&self.how.on) {
             match crate::expr::tree::follow(Value::Document(document.view()), path.parts()).view() {
+                None | Some(Value::Null | Value::Undefined) if self.takes_nulls => {}
                 None | Some(Value::Null | Value::Undefined) => {
                     let what = "$merge write error: 'on' field cannot be missing, null, undefined or an array";
                     return Err(Error::new(ErrorCode::new(51132), format!("{what}: {name}")));
@@ -134,15 +140,15 @@ impl<'m> Merging<'m> {
             return Ok(());
         }
         let failed = self.collection.transact(collections.write, |txn| {
+            let mut failed = None;
             for document in documents {
                 match self.write_one(txn, document.view()) {
-                    Ok(()) => {}
                     Err(error) if error.is_conflict() => return Err(error),
-                    // What was merged before stays.
-                    Err(error) => return Ok(Some(error)),
+                    // The other documents of the part are merged all the same.
+                    done => failed = failed.or(done.err()),
                 }
             }
-            Ok(None)
+            Ok(failed)
         })?;
         failed.map_or(Ok(()), Err)
     }

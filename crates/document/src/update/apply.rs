@@ -199,6 +199,10 @@ impl Apply<'_> {
 
     fn rename(&mut self, tree: &mut Tree<'_>, from: &UpdatePath, to: &UpdatePath) -> Result<()> {
         let Some(value) = taken(tree, &from.steps, from, "source")? else { return Ok(()) };
+        if [from, to].iter().any(|path| path.text == "_id" || path.text.starts_with("_id.")) {
+            let what = "Performing an update on the path '_id' would modify the immutable field '_id'";
+            return Err(Error::new(ErrorCode::IMMUTABLE_FIELD, what));
+        }
         check_no_array(tree, &to.steps, to)?;
         self.changed.push(from.text.clone());
         self.step(tree, &to.steps, &Act::Set(value), "")

@@ -33,7 +33,10 @@ fn run(db: &Database, namespace: &str, text: &str) -> String {
 }
 
 fn fails(db: &Database, namespace: &str, text: &str) -> i32 {
-    run_with(db, namespace, text, AggregateOptions::default()).unwrap_err().code().number()
+    match run_with(db, namespace, text, AggregateOptions::default()) {
+        Err(error) => error.code().number(),
+        Ok(found) => panic!("{text}: {found}"),
+    }
 }
 
 fn fill(db: &Database, namespace: &str, documents: &[&str]) {
@@ -228,16 +231,27 @@ fn merge_has_its_modes() {
     reset();
     let merge = |how: &str| fails(&db, "t.c", &format!("[{{'$merge':{{'into':'d',{how}}}}}]"));
     assert_eq!(merge("'whenMatched':'fail'"), 11000);
+    reset();
     assert_eq!(merge("'whenNotMatched':'fail'"), 13113);
     assert_eq!(merge("'on':'k'"), 51183);
     reset();
     index(&db, "t.d", "{'key':{'k':1},'name':'k','unique':true}");
     let text = "[{'$unset':'_id'},{'$merge':{'into':'d','on':'k','whenNotMatched':'discard','whenMatched':'replace'}}]";
+    assert_eq!(run(&db, "t.c", text), "");
+    assert_eq!(run(&db, "t.d", "[]"), "{'_id':1,'a':1,'k':1} {'_id':2,'a':7,'k':2}");
+    let text = "[{'$set':{'_id':9}},{'$merge':{'into':'d','on':'k','whenNotMatched':'discard'}}]";
     assert_eq!(fails(&db, "t.c", text), 66);
+    reset();
+    index(&db, "t.d", "{'key':{'k':1},'name':'k','unique':true}");
     let text = "[{'$merge':{'into':'d','on':'k','whenNotMatched':'discard'}}]";
     assert_eq!(run(&db, "t.c", text), "");
     assert_eq!(run(&db, "t.d", "[]"), "{'_id':1,'a':1,'k':1} {'_id':2,'b':2,'k':2,'a':7}");
-    assert_eq!(fails(&db, "t.c", "[{'$unset':'k'},{'$merge':{'into':'d','on':'k'}}]"), 51132);
+    index(&db, "t.d", "{'key':{'s':1},'name':'s','unique':true,'sparse':true}");
+    assert_eq!(fails(&db, "t.c", "[{'$merge':{'into':'d','on':'s'}}]"), 51132);
+    // What is merged beside a document that fails stays.
+    fill(&db, "t.e", &["{'_id':7,'k':2}", "{'_id':8,'k':8}"]);
+    assert_eq!(fails(&db, "t.e", "[{'$merge':'d'}]"), 11000);
+    assert_eq!(run(&db, "t.d", "[{'$match':{'k':8}}]"), "{'_id':8,'k':8}");
     assert_eq!(run(&db, "t.c", "[{'$merge':{'into':{'db':'new','coll':'x'}}}]"), "");
     assert_eq!(run(&db, "new.x", "[{'$count':'n'}]"), "{'n':2}");
 }
@@ -275,6 +289,21 @@ fn what_does_not_fit_in_memory_gives_the_same_and_leaves_nothing() {
     assert_eq!(db.engine().tables().unwrap().len(), tables + 1);
     drop(rows);
     assert_eq!(db.engine().tables().unwrap().len(), tables);
+}
+
+#[test]
+fn what_a_crash_leaves_of_pipelines_is_dropped_at_open() {
+    let machine = SimEnv::new(9);
+    let db = open(&machine);
+    fill(&db, "t.tmp.agg_out.1", &["{'_id':1}"]);
+    fill(&db, "t.c", &["{'_id':1}"]);
+    db.engine().create_table("s-7", spinney::TableOptions::default().logged(false)).unwrap();
+    let tables = db.engine().tables().unwrap().len();
+    drop(db);
+    let db = open(&machine);
+    assert_eq!(db.list_collections("t").len(), 1);
+    assert_eq!(db.engine().tables().unwrap().len(), tables - 2);
+    assert_eq!(run(&db, "t.c", "[]"), "{'_id':1}");
 }
 
 #[test]
