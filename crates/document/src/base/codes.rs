@@ -126,6 +126,7 @@ codes! {
     INVALID_RESUME_TOKEN = 260 "InvalidResumeToken";
     CHANGE_STREAM_FATAL_ERROR = 280 "ChangeStreamFatalError";
     NO_MATCHING_DOCUMENT = 47 "NoMatchingDocument";
+    QUERY_PLAN_KILLED = 175 "QueryPlanKilled";
     IDL_UNKNOWN_FIELD = 40415 "IDLUnknownField";
     IDL_FAILED_TO_PARSE = 40414 "IDLFailedToParse";
     IDL_DUPLICATE_FIELD = 40413 "IDLDuplicateField";

@@ -106,15 +106,10 @@ impl<'r> Call<'r> {
         self.flag(name) == Some(true)
     }
 
-    /// The number in a field without its fraction.
+    /// The number in a field as a whole one.
     #[must_use]
     pub fn long(&self, name: &str) -> Option<i64> {
-        let number = self.value(name)?.as_number()?;
-        if number.is_nan() {
-            return Some(0);
-        }
-        let sign = if number.to_f64() < 0.0 { i64::MIN } else { i64::MAX };
-        Some(number.trunc_to_i64().unwrap_or(sign))
+        parse::long_of(&self.value(name)?)
     }
 
     /// The number in a field that is declared not to be negative.

@@ -175,9 +175,14 @@ fn drop_collection(call: &Call<'_>) -> Result<Reply> {
     Ok(reply)
 }
 
-/// Closes the cursors over a collection that is gone.
+/// `QueryPlanKilled` (175).
+fn plan_killed(name: &str) -> Error {
+    Error::new(ErrorCode::QUERY_PLAN_KILLED, format!("collection dropped or renamed: {name}"))
+}
+
+/// Ends the searches of the cursors over a collection that is gone.
 fn close_cursors(call: &Call<'_>, namespace: &Namespace) {
-    call.state.cursors.remove_over(|name| name == namespace.as_str());
+    call.state.cursors.fail_over(|name| name == namespace.as_str(), &plan_killed(namespace.as_str()));
     call.state.usage.forget(namespace.as_str());
 }
 
@@ -196,7 +201,7 @@ fn drop_database(call: &Call<'_>) -> Result<Reply> {
     let there = !call.state.database.catalog().list(Some(name)).is_empty();
     call.state.database.drop_database(name)?;
     let prefix = format!("{name}.");
-    call.state.cursors.remove_over(|name| name.starts_with(&prefix));
+    call.state.cursors.fail_over(|name| name.starts_with(&prefix), &plan_killed(name));
     let mut reply = Reply::new();
     if there {
         reply.append("dropped", name);

@@ -80,6 +80,16 @@ impl Source for Known {
     }
 }
 
+/// A search that was ended.
+#[derive(Debug)]
+struct Failed(Error);
+
+impl Source for Failed {
+    fn advance(&mut self) -> Result<Option<DocumentBuf>> {
+        Err(self.0.clone())
+    }
+}
+
 /// Who may use a cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
@@ -314,11 +324,6 @@ impl Cursors {
         self.remove_slots(|slot| is_meant(&slot.owner))
     }
 
-    /// Forgets the cursors over collections that are gone. Change streams stay, and tell it.
-    pub fn remove_over(&self, is_gone: impl Fn(&str) -> bool) -> usize {
-        self.remove_slots(|slot| !slot.awaits_data && is_gone(&slot.owner.namespace))
-    }
-
     fn remove_slots(&self, is_meant: impl Fn(&Slot) -> bool) -> usize {
         let mut slots = self.slots.lock();
         let ids: Vec<i64> = slots.open.iter().filter(|(_, slot)| is_meant(slot)).map(|(id, _)| *id).collect();
@@ -333,6 +338,22 @@ impl Cursors {
         let mut slots = self.slots.lock();
         slots.swept_ms = i64::MIN;
         slots.sweep(now_ms, limits);
+    }
+
+    /// Ends the searches of the cursors over collections that are gone: they give the error next, and nothing then.
+    /// Change streams stay, and tell it.
+    pub fn fail_over(&self, is_gone: impl Fn(&str) -> bool, error: &Error) {
+        let mut ended = Vec::new();
+        let mut slots = self.slots.lock();
+        for slot in slots.open.values_mut().filter(|slot| !slot.awaits_data && is_gone(&slot.owner.namespace)) {
+            slot.fetching.iter().for_each(|interrupt| interrupt.kill());
+            if let Some(cursor) = &mut slot.cursor {
+                cursor.kept = None;
+                ended.push(std::mem::replace(&mut cursor.source, Box::new(Failed(error.clone()))));
+            }
+        }
+        // Dropped without the lock: a snapshot goes with each.
+        drop(slots);
     }
 
     /// How many there are.

@@ -22,7 +22,7 @@ use crate::query::Filter;
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new("find", Target::Collection, "Finds documents.", find)
     .fields(&[
-        Field::optional("filter", FieldType::Object),
+        Field::optional("filter", FieldType::Object).not_null(),
         Field::optional("sort", FieldType::Object),
         Field::optional("projection", FieldType::Object),
         Field::optional("hint", FieldType::Any),

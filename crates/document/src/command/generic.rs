@@ -210,13 +210,14 @@ pub fn session_id(lsid: Document<'_>) -> Result<[u8; 16]> {
 /// The milliseconds of `maxTimeMS`.
 ///
 /// # Errors
-/// `BadValue` (2) for what is no whole number from 0 to 2^31 - 1, `TypeMismatch` (14) for what is no number.
+/// `FailedToParse` (9) for a fraction, `BadValue` (2) for what is not from 0 to 2^31 - 1, `TypeMismatch` (14) for what is
+/// no number.
 pub fn max_time_ms(value: &Value<'_>) -> Result<u64> {
     if !value.kind().is_number() {
         return Err(wrong_type("maxTimeMS", value, FieldType::Long.kinds()));
     }
     let Some(number) = value.as_exact_i64() else {
-        return Err(Error::bad_value("maxTimeMS has non-integral value"));
+        return Err(Error::new(ErrorCode::FAILED_TO_PARSE, "maxTimeMS has non-integral value"));
     };
     let whole = u64::try_from(number).ok().filter(|_| number <= MAX_TIME_MS);
     whole.ok_or_else(|| Error::bad_value(format!("{number} value for maxTimeMS is out of range [0, {MAX_TIME_MS}]")))
@@ -233,8 +234,9 @@ fn cluster_time(value: &Value<'_>) -> Result<Timestamp> {
 fn read_concern(command: &Declaration, concern: Document<'_>) -> Result<ReadConcern> {
     let mut parsed = ReadConcern::default();
     let wrong = |name: &str, value: &Value<'_>, kind| wrong_type(&format!("readConcern.{name}"), value, &[kind]);
-    for element in concern.elements().filter(|element| !element.value.is_nullish()) {
+    for element in concern {
         match (element.name.as_str(), element.value) {
+            (Some("level"), Value::Null | Value::Undefined) => {}
             (Some("level"), Value::String(level)) => {
                 parsed.level = Some(match level.as_str() {
                     Some("local") => ReadLevel::Local,
@@ -250,6 +252,7 @@ fn read_concern(command: &Declaration, concern: Document<'_>) -> Result<ReadConc
                 });
             }
             (Some("level"), other) => return Err(wrong("level", &other, Kind::String)),
+            (Some("provenance"), value) => check_provenance(&value)?,
             (Some("afterClusterTime"), Value::Timestamp(time)) => parsed.after = Some(time),
             (Some("atClusterTime"), Value::Timestamp(time)) => parsed.at = Some(time),
             (Some(name @ ("afterClusterTime" | "atClusterTime")), other) => {
@@ -257,8 +260,7 @@ fn read_concern(command: &Declaration, concern: Document<'_>) -> Result<ReadConc
             }
             (
                 Some(
-                    "provenance"
-                    | "allowTransactionTableSnapshot"
+                    "allowTransactionTableSnapshot"
                     | "waitLastStableRecoveryTimestamp"
                     | "$readMajorityTemporarilyUnavailable"
                     | "afterOpTime",
@@ -278,12 +280,23 @@ fn read_concern(command: &Declaration, concern: Document<'_>) -> Result<ReadConc
     if parsed.at.is_some() && parsed.after.is_some() {
         return invalid("Can not specify both afterClusterTime and atClusterTime".to_owned());
     }
-    if command.access == Access::Neither
-        && !matches!(parsed.level, None | Some(ReadLevel::Local | ReadLevel::Available))
-    {
+    if command.access == Access::Neither && !matches!(parsed.level, None | Some(ReadLevel::Local)) {
         return invalid(format!("Command {} does not support this readConcern level", command.name));
     }
     Ok(parsed)
+}
+
+/// Where a concern comes from: the client, or a default.
+fn check_provenance(value: &Value<'_>) -> Result<()> {
+    match value.as_str() {
+        Some("clientSupplied" | "implicitDefault" | "customDefault" | "getLastErrorDefaults") => Ok(()),
+        Some(other) => {
+            let what = format!("Enumeration value '{other}' for field 'provenance' is not a valid value.");
+            Err(Error::bad_value(what))
+        }
+        None if value.is_nullish() => Ok(()),
+        None => Err(wrong_type("provenance", value, &[Kind::String])),
+    }
 }
 
 /// Reads a write concern.
@@ -308,7 +321,8 @@ fn write_concern(command: &Declaration, concern: Document<'_>) -> Result<WriteCo
             Some("wtimeout") => {
                 parsed.timeout_ms = value.as_number().and_then(|number| number.trunc_to_i64()).unwrap_or_default();
             }
-            Some("provenance" | "wElectionId" | "wOpTime" | "getLastError") => {}
+            Some("provenance") => check_provenance(&value)?,
+            Some("wElectionId" | "wOpTime" | "getLastError") => {}
             _ => {
                 let what = format!("BSON field 'writeConcern.{}' is an unknown field.", element.name);
                 return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));

@@ -14,7 +14,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .fields(&[
             Field::required("collection", FieldType::String),
             Field::optional("batchSize", FieldType::Long).at_least(0),
-            Field::optional("term", FieldType::Long),
+            Field::optional("term", FieldType::OneOf(&[Kind::Int64])),
             Field::optional("lastKnownCommittedOpTime", FieldType::Object),
             Field::optional("includeQueryStatsMetrics", FieldType::Bool),
         ])
@@ -70,7 +70,7 @@ fn get_more(call: &Call<'_>) -> Result<Reply> {
 
 /// Whether the command has a limit of time that the cursor does not take.
 fn cursor_refused(call: &Call<'_>, cursor: &Cursor) -> bool {
-    call.generic.max_time_ms > 0 && !cursor.awaits_data
+    call.value("maxTimeMS").is_some() && !cursor.awaits_data
 }
 
 /// Fills the batch; whether the cursor is at its end.
@@ -97,16 +97,18 @@ fn next_batch(call: &Call<'_>, cursor: &mut Cursor, reply: &mut DocumentBuilder)
 }
 
 fn kill_cursors(call: &Call<'_>) -> Result<Reply> {
-    let namespace = call.namespace()?;
+    let collection = call.request.body.first().and_then(|first| first.value.as_str()).unwrap_or_default();
+    if collection.is_empty() || collection.contains('\0') || collection.starts_with('.') {
+        let what = format!("Invalid namespace specified '{}.{collection}'", call.request.database);
+        return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
+    }
     let mut ids = Vec::new();
     for (at, value) in (0..).zip(call.array("cursors").into_iter().flatten()) {
         match value {
             Value::Int64(id) => ids.push(id),
+            value if value.is_nullish() => {}
             other => return Err(wrong_type(&format!("killCursors.cursors.{at}"), &other, &[Kind::Int64])),
         }
-    }
-    if ids.is_empty() {
-        return Err(Error::bad_value("Must specify at least one cursor id in: killCursors.cursors"));
     }
     let (mut killed, mut missing) = (Vec::new(), Vec::new());
     for id in ids {
@@ -116,7 +118,7 @@ fn kill_cursors(call: &Call<'_>) -> Result<Reply> {
                 let what = format!("not authorized to kill cursor {id}");
                 return Err(Error::new(ErrorCode::UNAUTHORIZED, what));
             }
-            Some(owner) if owner.namespace == namespace.as_str() && call.state.cursors.remove(id) => killed.push(id),
+            Some(_) if call.state.cursors.remove(id) => killed.push(id),
             _ => missing.push(id),
         }
     }

@@ -18,7 +18,7 @@ pub(super) const STATEMENTS_MAX: usize = 100_000;
 pub(super) const COMMANDS: &[Command] = &[Command::new("insert", Target::Collection, "Inserts documents.", insert)
     .fields(&[
         Field::required("documents", FieldType::Documents),
-        Field::optional("ordered", FieldType::Bool),
+        Field::optional("ordered", FieldType::StrictBool),
         Field::optional("bypassDocumentValidation", FieldType::Bool),
         Field::optional("bypassEmptyTsReplacement", FieldType::Bool),
         Field::optional("stmtId", FieldType::Int),

@@ -3,6 +3,8 @@
 use super::request::Request;
 use super::spec::{Declaration, Field, FieldType, Target};
 use crate::base::{Error, ErrorCode, Result};
+use crate::bson::decimal::Rounding;
+use crate::bson::number::Number;
 use crate::bson::{Kind, Value};
 
 /// Checks the fields of a command: each is known, as its own or as a generic one, there once, and of its type; none is
@@ -10,7 +12,7 @@ use crate::bson::{Kind, Value};
 ///
 /// # Errors
 /// `IDLUnknownField` (40415), `IDLDuplicateField` (40413), `IDLFailedToParse` (40414), `TypeMismatch` (14),
-/// `InvalidNamespace` (73) for what should be a collection's name, 51024 for a number out of its range.
+/// `InvalidNamespace` (73) for what should be a collection's name, `BadValue` (2) for a number out of its range.
 pub fn check(command: &Declaration, generic: &[Field], request: &Request<'_>) -> Result<()> {
     let mut fields = request.body.elements();
     if let Some(first) = fields.next() {
@@ -109,10 +111,10 @@ pub fn check_field(command: &str, field: &Field, value: &Value<'_>) -> Result<()
             return Err(wrong_type(&format!("{command}.{name}.{at}"), &value, &[Kind::Document]));
         }
     }
-    let number = || value.as_number().and_then(|number| number.trunc_to_i64());
+    let number = || long_of(value);
     let bound = |sign: &str, bound: i64| {
         let what = format!("BSON field '{name}' value must be {sign} {bound}, actual value '{value}'");
-        Err(Error::new(ErrorCode::new(51024), what))
+        Err(Error::bad_value(what))
     };
     match (field.min, field.max) {
         (Some(min), _) if number().is_some_and(|number| number < min) => bound(">=", min),
@@ -121,11 +123,24 @@ pub fn check_field(command: &str, field: &Field, value: &Value<'_>) -> Result<()
     }
 }
 
+/// The number in a value as MongoDB takes it for a whole one: doubles lose their fraction, decimals are rounded to even,
+/// what is beyond 64 bits is cut, and NaN is 0.
+#[must_use]
+pub fn long_of(value: &Value<'_>) -> Option<i64> {
+    let number = match value.as_number()? {
+        number if number.is_nan() => return Some(0),
+        Number::Decimal(decimal) => Number::Decimal(decimal.to_integral(Rounding::HalfEven)),
+        number => number,
+    };
+    let end = if number.to_f64() < 0.0 { i64::MIN } else { i64::MAX };
+    Some(number.trunc_to_i64().unwrap_or(end))
+}
+
 /// Whether a field with this value is as good as none.
 #[must_use]
 pub fn is_absent(field: &Field, value: &Value<'_>) -> bool {
     let kinds = field.kind.kinds();
-    value.is_nullish() && !kinds.is_empty() && !kinds.contains(&value.kind())
+    field.nullable && value.is_nullish() && !kinds.is_empty() && !kinds.contains(&value.kind())
 }
 
 /// `TypeMismatch` (14) for a field such as `find.filter`.

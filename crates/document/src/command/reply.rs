@@ -54,7 +54,7 @@ pub fn cursor(call: &Call<'_>, namespace: &str, source: impl Source + 'static, b
 /// The size of the first batch in `cursor: {batchSize: ..}`.
 ///
 /// # Errors
-/// 40415 for another field, `TypeMismatch` (14), 51024 for a negative size.
+/// 40415 for another field, `TypeMismatch` (14), `BadValue` (2) for a negative size.
 pub fn cursor_option(call: &Call<'_>) -> Result<FirstBatch> {
     use super::spec::{Field, FieldType};
     const SIZE: Field = Field::optional("batchSize", FieldType::Long).at_least(0);

@@ -127,6 +127,10 @@ impl Service {
         }
         parse::check(command, generic::FIELDS, request)?;
         let generic = Generic::parse(command, request.body)?;
+        if generic.read_concern.after.is_some() && !self.state.options.replica_set {
+            let what = "Cannot specify afterClusterTime readConcern where there is no replica set";
+            return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
+        }
         let now_ms = self.state.now_ms();
         let interrupt = Arc::new(Interrupt::after(Arc::clone(self.state.database.environment()), generic.max_time_ms));
         let scoped = Scoped::default();

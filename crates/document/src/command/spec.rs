@@ -82,6 +82,8 @@ pub struct Field {
     pub kind: FieldType,
     /// Whether it must be there.
     pub required: bool,
+    /// Whether a null is as good as no field.
+    pub nullable: bool,
     /// The least number.
     pub min: Option<i64>,
     /// The greatest number.
@@ -136,13 +138,19 @@ impl Field {
     /// A field that may be left out.
     #[must_use]
     pub const fn optional(name: &'static str, kind: FieldType) -> Self {
-        Self { name, kind, required: false, min: None, max: None }
+        Self { name, kind, required: false, nullable: true, min: None, max: None }
     }
 
     /// A field that must be there.
     #[must_use]
     pub const fn required(name: &'static str, kind: FieldType) -> Self {
         Self { required: true, ..Self::optional(name, kind) }
+    }
+
+    /// The same field, of which a null is of the wrong type.
+    #[must_use]
+    pub const fn not_null(self) -> Self {
+        Self { nullable: false, ..self }
     }
 
     /// The same field with the least number that it may have.

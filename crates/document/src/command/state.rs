@@ -24,6 +24,9 @@ pub struct ServiceOptions {
     pub cursor_idle_max_ms: u64,
     /// How many cursors may be open. Default 10,000.
     pub cursors_max: usize,
+    /// Whether clients see a replica set of one server: then they may ask for what only such have, as reads after a time
+    /// of the cluster. Default false.
+    pub replica_set: bool,
     /// Whether commands and parameters for tests are there. Default false.
     pub test_commands: bool,
     /// The version of MongoDB whose behaviour is offered, in `buildInfo`. Default 8.0.0.
@@ -37,6 +40,7 @@ impl Default for ServiceOptions {
             cursor_idle_ms: 10 * 60 * 1000,
             cursor_idle_max_ms: 60 * 60 * 1000,
             cursors_max: 10_000,
+            replica_set: false,
             test_commands: false,
             version: "8.0.0".to_owned(),
         }
