@@ -236,7 +236,7 @@ impl IndexSpec {
         let partial = |spec: &Self| spec.partial.as_ref().map(|filter| filter.as_bytes().to_vec());
         let projection = |spec: &Self| spec.wildcard_projection.as_ref().map(|filter| filter.as_bytes().to_vec());
         self.pattern.document() == other.pattern.document()
-            && partial(self) == partial(other)
+            && (self.sparse, partial(self)) == (other.sparse, partial(other))
             && projection(self) == projection(other)
     }
 

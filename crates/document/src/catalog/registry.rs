@@ -544,7 +544,8 @@ fn is_there(schema: &Schema, spec: &IndexSpec) -> Result<bool> {
         Err(Error::new(code, format!("{what}. Requested index: {}, existing index: {other}", spec.document())))
     };
     if spec.name == ID_INDEX {
-        return conflict(ErrorCode::INDEX_KEY_SPECS_CONFLICT, ID_INDEX, "The index name '_id_' is reserved");
+        let what = format!("The index name '_id_' is reserved for the _id index, requested index: {}", spec.document());
+        return Err(Error::bad_value(what));
     }
     for index in &schema.indexes {
         let (other, json) = (&index.spec, index.spec.document().to_json());

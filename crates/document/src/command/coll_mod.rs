@@ -1,15 +1,16 @@
 //! The command `collMod`.
 
+use std::sync::Arc;
+
 use super::call::{Call, Reply};
 use super::collections::modify_view;
 use super::commands::Command;
-use super::parse::check_field;
+use super::parse::{check_field, long_of};
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuilder, Kind, Value};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Entry, Index, Namespace};
-use std::sync::Arc;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] =
@@ -54,13 +55,13 @@ fn coll_mod(call: &Call<'_>) -> Result<Reply> {
             let what = format!("ns does not exist: {namespace}");
             return Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what));
         }
-        Some(Entry::View(_)) => {
+        Some(Entry::View(view)) => {
             refuse(
                 call,
                 &["index", "validator", "validationLevel", "validationAction", "cappedSize", "cappedMax"],
                 "a view",
             )?;
-            modify_view(call, &namespace)?;
+            modify_view(call, &namespace, &view)?;
         }
         Some(Entry::Collection(state)) => {
             refuse(call, &["viewOn", "pipeline"], "a collection that is no view")?;
@@ -132,12 +133,10 @@ fn modify_index(
     if hidden.is_none() && seconds.is_none() {
         return invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field");
     }
-    let seconds = match seconds.and_then(|seconds| seconds.as_number()).and_then(|seconds| seconds.trunc_to_i64()) {
+    let seconds = match seconds.and_then(|seconds| long_of(&seconds)) {
         None => None,
-        Some(seconds) => match i32::try_from(seconds) {
-            Ok(seconds @ 0..) => Some(seconds),
-            _ => return invalid("TTL index 'expireAfterSeconds' option must be within an acceptable range"),
-        },
+        Some(..0) => return invalid("TTL index 'expireAfterSeconds' option cannot be less than 0"),
+        Some(seconds) => Some(i32::try_from(seconds).unwrap_or(i32::MAX)),
     };
     let old = &index.spec;
     if seconds.is_some() && old.pattern.fields().len() > 1 {

@@ -2,13 +2,13 @@
 
 use super::call::{Call, Reply};
 use super::commands::Command;
-use super::parse::wrong_type;
+use super::parse::{long_of, wrong_type};
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::aggregate;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Array, DocumentBuf, DocumentBuilder, Kind, Value};
-use crate::catalog::{Entry, IndexSpec, Namespace};
+use crate::bson::{Array, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf};
+use crate::catalog::{CollectionOptions, Entry, IndexSpec, Namespace, Schema};
 use crate::expr::Context;
 
 /// The types of numbers.
@@ -79,27 +79,73 @@ const CREATE: &[Field] = &[
 fn create(call: &Call<'_>) -> Result<Reply> {
     let namespace = call.namespace()?;
     check_id_index(call)?;
-    let mut options = DocumentBuilder::new();
-    for field in CREATE.iter().filter(|field| !matches!(field.name, "idIndex" | "flags" | "temp")) {
-        if let Some(value) = call.value(field.name) {
-            options.append(field.name, value);
-        }
-    }
-    let options = options.finish();
-    if let Some(on) = call.text("viewOn") {
-        check_view(call, &namespace, on, call.array("pipeline").unwrap_or(Array::empty()))?;
-        if call.value("validator").is_some() || call.is_set("capped") {
-            let what = "options 'validator' and 'capped' cannot be used with 'viewOn'";
-            return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
-        }
-    }
-    if call.value("autoIndexId").is_some_and(|value| value == Value::Bool(false)) {
+    if call.value("autoIndexId") == Some(Value::Bool(false)) {
         let what =
             format!("The database '{}' does not support collections without an index of _id", namespace.database());
         return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
     }
+    let options = match call.text("viewOn") {
+        None => collection_options(call, &[]),
+        Some(on) => {
+            if call.value("timeseries").is_some() {
+                let what = "the options 'viewOn' and 'timeseries' do not go together";
+                return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+            }
+            // Options of collections are checked, and a view has none of them.
+            let others = collection_options(call, &["viewOn", "pipeline", "capped", "size", "max"]);
+            CollectionOptions::parse(others.view())?;
+            view_options(call, &namespace, on, Array::empty())?
+        }
+    };
     call.state.database.create_collection(namespace.as_str(), options.view())?;
     Ok(Reply::new())
+}
+
+/// The options of a collection that are in the command, without those that say nothing.
+fn collection_options(call: &Call<'_>, left_out: &[&str]) -> DocumentBuf {
+    let mut options = DocumentBuilder::new();
+    let unlisted = ["autoIndexId", "idIndex", "flags", "temp", "recordIdsReplicated"];
+    for field in CREATE.iter().filter(|field| !unlisted.contains(&field.name) && !left_out.contains(&field.name)) {
+        let Some(value) = call.value(field.name) else { continue };
+        let says_nothing = match (field.name, value) {
+            ("storageEngine" | "indexOptionDefaults", Value::Document(engine)) => engine.is_empty(),
+            ("changeStreamPreAndPostImages", Value::Document(images)) => {
+                images.get("enabled") == Some(Value::Bool(false))
+            }
+            ("collation", Value::Document(collation)) => {
+                collation.get("locale").and_then(|locale| locale.as_str()) == Some("simple")
+            }
+            ("capped", value) => !crate::expr::value::truth(&value),
+            _ => false,
+        };
+        if !says_nothing {
+            options.append(field.name, value);
+        }
+    }
+    options.finish()
+}
+
+/// The options of a view.
+///
+/// # Errors
+/// As [`check_view`].
+fn view_options(call: &Call<'_>, namespace: &Namespace, on: &str, otherwise: Array<'_>) -> Result<DocumentBuf> {
+    let stages = call.array("pipeline").unwrap_or(otherwise);
+    let stages = ValueBuf::array(stages.values().filter(|stage| !stage.is_nullish()));
+    let pipeline = stages.view().as_array().unwrap_or(Array::empty());
+    check_view(call, namespace, on, pipeline)?;
+    Ok(doc! {"viewOn": on, "pipeline": pipeline})
+}
+
+/// How many indexes a collection has: that of `_id` counts, unless the collection was asked to be clustered by it.
+pub(super) fn index_count(schema: &Schema) -> Value<'static> {
+    let id = usize::from(clustered_index(schema).is_none());
+    super::reply::count(u64_of(schema.indexes.len() + id))
+}
+
+/// The option `clusteredIndex` of a collection.
+pub(super) fn clustered_index(schema: &Schema) -> Option<Value<'_>> {
+    schema.options.document().get("clusteredIndex")
 }
 
 /// Refuses a specification of the index of `_id` that is another than ours.
@@ -161,14 +207,14 @@ fn drop_collection(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;
     let mut reply = Reply::new();
     let indexes = match &entry {
-        Some(Entry::Collection(state)) => Some(state.schema().indexes.len() + 1),
+        Some(Entry::Collection(state)) => Some(index_count(&state.schema())),
         _ => None,
     };
     if !call.state.database.drop_collection(namespace.as_str())? {
         return Ok(reply);
     }
     if let Some(indexes) = indexes {
-        reply.append("nIndexesWas", super::reply::count(u64_of(indexes)));
+        reply.append("nIndexesWas", indexes);
     }
     reply.append("ns", namespace.as_str());
     close_cursors(call, &namespace);
@@ -188,8 +234,7 @@ fn close_cursors(call: &Call<'_>, namespace: &Namespace) {
 
 fn drop_database(call: &Call<'_>) -> Result<Reply> {
     let value = call.request.body.first().map(|first| first.value);
-    let number = value.and_then(|value| value.as_f64()).unwrap_or_default();
-    if !(0.5..2.0).contains(&number) {
+    if value.and_then(|value| long_of(&value)) != Some(1) {
         return Err(Error::new(ErrorCode::new(5_255_100), "Have to pass 1 as 'dropDatabase' parameter"));
     }
     let name = call.request.database;
@@ -198,15 +243,10 @@ fn drop_database(call: &Call<'_>) -> Result<Reply> {
     }
     // The name is checked by that of a collection in it.
     Namespace::new(name, "x")?;
-    let there = !call.state.database.catalog().list(Some(name)).is_empty();
     call.state.database.drop_database(name)?;
     let prefix = format!("{name}.");
     call.state.cursors.fail_over(|name| name.starts_with(&prefix), &plan_killed(name));
-    let mut reply = Reply::new();
-    if there {
-        reply.append("dropped", name);
-    }
-    Ok(reply)
+    Ok(Reply::new())
 }
 
 fn rename(call: &Call<'_>) -> Result<Reply> {
@@ -235,17 +275,14 @@ fn rename(call: &Call<'_>) -> Result<Reply> {
     Ok(Reply::new())
 }
 
-/// Changes a view.
+/// Changes a view: what is not in the command stays.
 ///
 /// # Errors
 /// As [`check_view`].
-pub(super) fn modify_view(call: &Call<'_>, namespace: &Namespace) -> Result<()> {
-    let (Some(on), Some(pipeline)) = (call.text("viewOn"), call.array("pipeline")) else {
-        let what = "Both 'viewOn' and 'pipeline' must be specified to change a view";
-        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
-    };
-    check_view(call, namespace, on, pipeline)?;
-    let options = doc! {"viewOn": on, "pipeline": pipeline};
+pub(super) fn modify_view(call: &Call<'_>, namespace: &Namespace, view: &CollectionOptions) -> Result<()> {
+    let Some((old_on, old_pipeline)) = &view.view else { return Ok(()) };
+    let on = call.text("viewOn").unwrap_or(old_on);
+    let options = view_options(call, namespace, on, Array::from_document(old_pipeline.view()))?;
     call.state.database.replace_view(namespace.as_str(), options.view())
 }
 

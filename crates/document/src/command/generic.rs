@@ -1,6 +1,6 @@
 //! The fields that every command takes.
 
-use super::parse::wrong_type;
+use super::parse::{long_of, wrong_type};
 use super::spec::{Access, Declaration, Field, FieldType};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, Kind, Timestamp, Value};
@@ -130,6 +130,8 @@ impl<'r> Generic<'r> {
     /// Those of MongoDB for values that are out of their range, or that the command does not take.
     pub fn parse(command: &Declaration, body: Document<'r>) -> Result<Self> {
         let mut parsed = Self::default();
+        // A transaction has the read concern of its first command, whatever that is.
+        let begins = body.get("startTransaction") == Some(Value::Bool(true));
         for element in body.elements().skip(1).filter(|element| !element.value.is_nullish()) {
             let value = element.value;
             match element.name.as_str() {
@@ -138,7 +140,8 @@ impl<'r> Generic<'r> {
                 Some("autocommit") => parsed.autocommit = Some(value == Value::Bool(true)),
                 Some("startTransaction") => parsed.start_transaction = value == Value::Bool(true),
                 Some("readConcern") => {
-                    parsed.read_concern = read_concern(command, value.as_document().unwrap_or(Document::empty()))?;
+                    parsed.read_concern =
+                        read_concern(command, value.as_document().unwrap_or(Document::empty()), begins)?;
                 }
                 Some("writeConcern") => {
                     parsed.write_concern =
@@ -231,7 +234,7 @@ fn cluster_time(value: &Value<'_>) -> Result<Timestamp> {
     }
 }
 
-fn read_concern(command: &Declaration, concern: Document<'_>) -> Result<ReadConcern> {
+fn read_concern(command: &Declaration, concern: Document<'_>, begins: bool) -> Result<ReadConcern> {
     let mut parsed = ReadConcern::default();
     let wrong = |name: &str, value: &Value<'_>, kind| wrong_type(&format!("readConcern.{name}"), value, &[kind]);
     for element in concern {
@@ -280,7 +283,7 @@ fn read_concern(command: &Declaration, concern: Document<'_>) -> Result<ReadConc
     if parsed.at.is_some() && parsed.after.is_some() {
         return invalid("Can not specify both afterClusterTime and atClusterTime".to_owned());
     }
-    if command.access == Access::Neither && !matches!(parsed.level, None | Some(ReadLevel::Local)) {
+    if command.access != Access::Read && !begins && !matches!(parsed.level, None | Some(ReadLevel::Local)) {
         return invalid(format!("Command {} does not support this readConcern level", command.name));
     }
     Ok(parsed)
@@ -316,10 +319,14 @@ fn write_concern(command: &Declaration, concern: Document<'_>) -> Result<WriteCo
         };
         match element.name.as_str() {
             Some("w") => parsed.w = Some(acknowledged(&value)?),
+            Some("j" | "fsync") if value.is_nullish() => {}
             Some("j") => parsed.journal = Some(flag("j")?),
             Some("fsync") => fsync = Some(flag("fsync")?),
             Some("wtimeout") => {
-                parsed.timeout_ms = value.as_number().and_then(|number| number.trunc_to_i64()).unwrap_or_default();
+                parsed.timeout_ms = long_of(&value).unwrap_or_default();
+                if parsed.timeout_ms > i64::from(i32::MAX) {
+                    return Err(failed(format!("wtimeout must be a number of 32 bits, it is {value}")));
+                }
             }
             Some("provenance") => check_provenance(&value)?,
             Some("wElectionId" | "wOpTime" | "getLastError") => {}
@@ -343,10 +350,21 @@ fn write_concern(command: &Declaration, concern: Document<'_>) -> Result<WriteCo
 
 fn acknowledged(value: &Value<'_>) -> Result<Acknowledged> {
     let failed = |what: &str| Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
+    if value.is_nullish() {
+        return Err(Error::bad_value("w has to be a number, string, or object"));
+    }
     if let Some(name) = value.as_str() {
         return Ok(if name == "majority" { Acknowledged::Majority } else { Acknowledged::Tag(name.to_owned()) });
     }
-    match value.as_number().filter(|_| value.kind().is_number()).and_then(|number| number.trunc_to_i64()) {
+    // Tags and how many servers have each: one server has them all.
+    if let Value::Document(tags) = value {
+        return match tags.elements().find(|tag| !tag.value.kind().is_number()) {
+            _ if tags.is_empty() => failed("w as an object must have a tag"),
+            Some(_) => failed("w as an object must have numbers"),
+            None => Ok(Acknowledged::Servers(1)),
+        };
+    }
+    match long_of(value) {
         Some(servers @ 0..=50) => Ok(Acknowledged::Servers(servers)),
         Some(_) => failed("w has to be a non-negative number and not greater than 50"),
         None => failed("w has to be a number, string, or object"),

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use super::call::{Call, Reply};
-use super::collections::documents_of;
+use super::collections::{clustered_index, documents_of, index_count};
 use super::commands::Command;
 use super::cursors::Known;
-use super::reply::{count, cursor, cursor_option};
+use super::reply::{cursor, cursor_option};
 use super::spec::{Field, FieldType, Privilege, Target};
-use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Kind, Value, equal};
 use crate::catalog::index_spec::ID_INDEX;
@@ -31,7 +30,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("dropIndexes", Target::Collection, "Drops indexes.", drop_indexes)
         .aliases(&["deleteIndexes"])
         .fields(&[
-            Field::required("index", FieldType::OneOf(&[Kind::String, Kind::Document, Kind::Array])),
+            Field::required("index", FieldType::OneOf(&[Kind::String, Kind::Document, Kind::Array])).not_null(),
             Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
         ])
         .needs(&[Privilege::on_collection("dropIndex")])
@@ -83,17 +82,17 @@ fn create_indexes(call: &Call<'_>) -> Result<Reply> {
     let specs = specs(call)?;
     let existed = match &entry {
         Some(Entry::View(_)) => return Err(is_view(&namespace)),
-        Some(Entry::Collection(state)) => Some(state.schema().indexes.len() + 1),
+        Some(Entry::Collection(state)) => Some(index_count(&state.schema())),
         None => None,
     };
     let added = call.state.database.create_indexes(namespace.as_str(), &specs)?;
     let after = match call.state.database.catalog().find(&namespace) {
-        Some(Entry::Collection(state)) => state.schema().indexes.len() + 1,
-        _ => 0,
+        Some(Entry::Collection(state)) => index_count(&state.schema()),
+        _ => Value::Int32(0),
     };
     let mut reply = Reply::new();
-    reply.append("numIndexesBefore", count(u64_of(existed.unwrap_or(1))));
-    reply.append("numIndexesAfter", count(u64_of(after)));
+    reply.append("numIndexesBefore", existed.unwrap_or(Value::Int32(1)));
+    reply.append("numIndexesAfter", after);
     reply.append("createdCollectionAutomatically", existed.is_none());
     if added == 0 {
         reply.append("note", "all indexes already exist");
@@ -148,7 +147,7 @@ fn drop_indexes(call: &Call<'_>) -> Result<Reply> {
         }
     }
     let mut reply = Reply::new();
-    reply.append("nIndexesWas", count(u64_of(schema.indexes.len() + 1)));
+    reply.append("nIndexesWas", index_count(&schema));
     for name in &names {
         call.state.database.drop_indexes(namespace.as_str(), name)?;
     }
@@ -193,14 +192,20 @@ fn list_indexes(call: &Call<'_>) -> Result<Reply> {
     let batch = cursor_option(call)?;
     let (namespace, entry) = call.entry()?;
     let schema = existing(&namespace, entry, "ns does not exist: ")?.schema();
-    let mut listed = vec![DocumentBuf::from(IndexSpec::of_id().document())];
-    for index in &schema.indexes {
-        listed.push(match call.is_set("includeIndexBuildInfo") {
-            false => DocumentBuf::from(index.spec.document()),
-            true => doc! {"spec": index.spec.document()},
-        });
-    }
+    let others = schema.indexes.iter().map(|index| DocumentBuf::from(index.spec.document()));
+    let all = std::iter::once(id_spec(&schema)).chain(others);
+    let listed = match call.is_set("includeIndexBuildInfo") {
+        false => all.collect(),
+        true => all.map(|spec| doc! {"spec": &spec}).collect(),
+    };
     cursor(call, namespace.as_str(), Known::new(listed), batch)
+}
+
+/// The index of `_id` as it is listed.
+fn id_spec(schema: &Schema) -> DocumentBuf {
+    let Some(clustered) = clustered_index(schema) else { return DocumentBuf::from(IndexSpec::of_id().document()) };
+    let name = clustered.as_document().and_then(|clustered| clustered.get("name")).and_then(|name| name.as_str());
+    doc! {"v": 2, "key": &doc! {"_id": 1}, "name": name.unwrap_or(ID_INDEX), "unique": true, "clustered": true}
 }
 
 fn re_index(call: &Call<'_>) -> Result<Reply> {

@@ -44,10 +44,10 @@ fn list_collections(call: &Call<'_>) -> Result<Reply> {
     let filter = Filter::parse(call.document_or_empty("filter"), &call.context()?)?;
     let mut listed = Vec::new();
     for collection in call.state.database.list_collections(call.request.database) {
-        if !filter.matches(collection.view())? {
-            continue;
+        let shown = if call.is_set("nameOnly") { name_and_type(&collection) } else { collection };
+        if filter.matches(shown.view())? {
+            listed.push(shown);
         }
-        listed.push(if call.is_set("nameOnly") { name_and_type(&collection) } else { collection });
     }
     cursor(call, &format!("{}.$cmd.listCollections", call.request.database), Known::new(listed), batch)
 }

@@ -1,10 +1,11 @@
 //! Commands that look after the data: `validate`, `compact`, `fsync`, `profile`.
 
+use spinney::Shape;
+
 use super::call::{Call, Reply};
 use super::commands::Command;
 use super::indexes::{existing, is_view};
 use super::reply::count;
-use super::sizes::sizes_of_collection;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
@@ -135,7 +136,7 @@ fn check_validate(call: &Call<'_>) -> Result<()> {
 fn compact(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;
     let state = existing(&namespace, entry, "collection does not exist: ")?;
-    let before = size(call, &state)?;
+    let before = size(&state)?;
     let mut reply = Reply::new();
     if call.is_set("dryRun") {
         reply.append("estimatedBytesFreed", 0);
@@ -146,13 +147,21 @@ fn compact(call: &Call<'_>) -> Result<Reply> {
         call.check()?;
         index.table.compact()?;
     }
-    reply.append("bytesFreed", count(before.saturating_sub(size(call, &state)?)));
+    reply.append("bytesFreed", count(before.saturating_sub(size(&state)?)));
     Ok(reply)
 }
 
-fn size(call: &Call<'_>, state: &CollectionState) -> Result<u64> {
-    let sizes = sizes_of_collection(&state.schema(), &call.state.database, state)?;
-    Ok(sizes.bytes + sizes.index_bytes())
+/// The bytes of the files of a collection and its indexes.
+fn size(state: &CollectionState) -> Result<u64> {
+    let schema = state.schema();
+    let tables = schema.indexes.iter().map(|index| &index.table).chain([&state.table]);
+    tables.map(|table| Ok(file_bytes(&table.shape()?))).sum()
+}
+
+fn file_bytes(shape: &Shape) -> u64 {
+    let runs = shape.l0.iter().map(|run| run.bytes).chain(shape.levels.iter().map(|level| level.bytes));
+    let tree = shape.btree.as_ref().map_or(0, |tree| tree.file_bytes);
+    runs.sum::<u64>() + tree + shape.values.bytes
 }
 
 fn fsync(call: &Call<'_>) -> Result<Reply> {

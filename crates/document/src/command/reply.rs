@@ -65,8 +65,7 @@ pub fn cursor_option(call: &Call<'_>) -> Result<FirstBatch> {
             return Err(Error::new(crate::base::ErrorCode::IDL_UNKNOWN_FIELD, what));
         }
         super::parse::check_field(&format!("{}.cursor", call.command.name), &SIZE, &element.value)?;
-        let number = element.value.as_number().and_then(|number| number.trunc_to_i64());
-        batch.size = number.map(|number| u64::try_from(number).unwrap_or_default());
+        batch.size = super::parse::long_of(&element.value).map(|number| u64::try_from(number).unwrap_or_default());
     }
     Ok(batch)
 }

@@ -10,7 +10,7 @@ use super::reply::{append_details, short};
 use super::request::{Client, Request};
 use super::scope::Scoped;
 use super::scoped;
-use super::spec::{Declaration, Target};
+use super::spec::{Access, Declaration, Target};
 use super::state::{Counters, ServiceOptions, State};
 use super::table::table;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
@@ -134,7 +134,7 @@ impl Service {
         let now_ms = self.state.now_ms();
         let interrupt = Arc::new(Interrupt::after(Arc::clone(self.state.database.environment()), generic.max_time_ms));
         let scoped = Scoped::default();
-        Ok(Call {
+        let call = Call {
             state: &self.state,
             table: table(),
             command,
@@ -144,7 +144,11 @@ impl Service {
             now_ms,
             scoped,
             executes: false,
-        })
+        };
+        if command.access == Access::Write {
+            call.write_options()?;
+        }
+        Ok(call)
     }
 
     /// Notes how long a command took on its collection.

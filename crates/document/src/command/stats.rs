@@ -24,16 +24,14 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("collStats", Target::Collection, "Tells how much a collection holds.", coll_stats)
         .aliases(&["collstats"])
         .fields(&[Field::optional("scale", FieldType::Long).at_least(1)])
-        .needs(&[Privilege::on_collection("collStats")])
-        .reads(),
+        .needs(&[Privilege::on_collection("collStats")]),
     Command::new("dbStats", Target::Value(&[]), "Tells how much a database holds.", db_stats)
         .aliases(&["dbstats"])
         .fields(&[
             Field::optional("scale", FieldType::Long).at_least(1),
             Field::optional("freeStorage", FieldType::Bool),
         ])
-        .needs(&[Privilege::on_database("dbStats")])
-        .reads(),
+        .needs(&[Privilege::on_database("dbStats")]),
     Command::new("dataSize", Target::Namespace, "Tells the size of documents.", data_size)
         .aliases(&["datasize"])
         .fields(&[
@@ -42,16 +40,14 @@ pub(super) const COMMANDS: &[Command] = &[
             Field::optional("max", FieldType::Object),
             Field::optional("estimate", FieldType::Bool),
         ])
-        .needs(&[Privilege::on_database("find")])
-        .reads(),
+        .needs(&[Privilege::on_database("find")]),
     Command::new("dbHash", Target::Value(&[]), "Gives hashes of the documents of collections.", db_hash)
         .aliases(&["dbhash"])
         .fields(&[
             Field::optional("collections", FieldType::Array),
             Field::optional("skipTempCollections", FieldType::Bool),
         ])
-        .needs(&[Privilege::on_database("dbHash")])
-        .reads(),
+        .needs(&[Privilege::on_database("dbHash")]),
 ];
 
 fn whole(number: u64) -> i64 {
