@@ -213,8 +213,8 @@ pub fn session_id(lsid: Document<'_>) -> Result<[u8; 16]> {
 /// The milliseconds of `maxTimeMS`.
 ///
 /// # Errors
-/// `FailedToParse` (9) for a fraction, `BadValue` (2) for what is not from 0 to 2^31 - 1, `TypeMismatch` (14) for what is
-/// no number.
+/// `FailedToParse` (9) for a fraction, `BadValue` (2) for what is not from 0 to 2^31 - 1, `TypeMismatch` (14) for what
+/// is no number.
 pub fn max_time_ms(value: &Value<'_>) -> Result<u64> {
     if !value.kind().is_number() {
         return Err(wrong_type("maxTimeMS", value, FieldType::Long.kinds()));

@@ -123,8 +123,8 @@ pub fn check_field(command: &str, field: &Field, value: &Value<'_>) -> Result<()
     }
 }
 
-/// The number in a value as MongoDB takes it for a whole one: doubles lose their fraction, decimals are rounded to even,
-/// what is beyond 64 bits is cut, and NaN is 0.
+/// The number in a value as MongoDB takes it for a whole one: doubles lose their fraction, decimals are rounded to
+/// even, what is beyond 64 bits is cut, and NaN is 0.
 #[must_use]
 pub fn long_of(value: &Value<'_>) -> Option<i64> {
     let number = match value.as_number()? {

@@ -24,8 +24,8 @@ pub struct ServiceOptions {
     pub cursor_idle_max_ms: u64,
     /// How many cursors may be open. Default 10,000.
     pub cursors_max: usize,
-    /// Whether clients see a replica set of one server: then they may ask for what only such have, as reads after a time
-    /// of the cluster. Default false.
+    /// Whether clients see a replica set of one server: then they may ask for what only such have, as reads after a
+    /// time of the cluster. Default false.
     pub replica_set: bool,
     /// Whether commands and parameters for tests are there. Default false.
     pub test_commands: bool,
