@@ -36,6 +36,7 @@ fn serve(args: &ServeArgs, db: &Database, out: &mut Output) -> Result<()> {
     let options = ServiceOptions {
         test_commands: args.test_commands,
         durability: Some(args.journal.into()),
+        replica_set: args.replica_set.is_some(),
         ..ServiceOptions::default()
     };
     let service = Service::with_options(documents.clone(), options);
