@@ -16,6 +16,7 @@ mod readers;
 mod readme;
 mod refusals;
 mod rows;
+mod serve;
 mod shell;
 mod soak;
 mod support;

@@ -10,6 +10,7 @@ use super::session::Session;
 use super::spec::{Call, Incoming};
 use super::{authorize, open_transaction, table};
 use crate::state::Server;
+use crate::state::fail_points::Loss;
 
 /// What becomes of a command.
 #[derive(Debug)]
@@ -28,7 +29,16 @@ pub fn run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> O
         None
     };
     let Some(failure) = failure else {
-        return Outcome::Reply(completed(server, run_command(server, session, incoming)));
+        let loss = if server.settings.test_commands && is_retryable_write(incoming) {
+            server.fail_points.meet_write()
+        } else {
+            None
+        };
+        if loss == Some(Loss::Before) {
+            return Outcome::Close;
+        }
+        let reply = run_command(server, session, incoming);
+        return if loss.is_some() { Outcome::Close } else { Outcome::Reply(completed(server, reply)) };
     };
     if let Some(time) = failure.block {
         server.ending.wait(time);
@@ -49,6 +59,10 @@ pub fn run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> O
         None => reply,
     };
     Outcome::Reply(completed(server, reply))
+}
+
+fn is_retryable_write(incoming: &Incoming<'_>) -> bool {
+    incoming.body.element("txnNumber").is_some() && incoming.body.element("autocommit").is_none()
 }
 
 fn run_command(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> DocumentBuf {

@@ -1,4 +1,5 @@
-//! Commands that fail on purpose, for tests of drivers: `configureFailPoint` with `failCommand`.
+//! Commands that fail on purpose, for tests of drivers: `configureFailPoint` with `failCommand`, and with
+//! `onPrimaryTransactionalWrite`, by which the connection of a retryable write is lost before the write or behind it.
 
 use std::time::Duration;
 
@@ -12,6 +13,24 @@ use crate::base::fields::Fields;
 #[derive(Debug, Default)]
 pub struct FailPoints {
     fail_command: Mutex<FailCommand>,
+    lost_write: Mutex<LostWrite>,
+}
+
+/// The fail point `onPrimaryTransactionalWrite`.
+#[derive(Debug, Default)]
+struct LostWrite {
+    mode: Mode,
+    loss: Option<Loss>,
+    entered: i64,
+}
+
+/// How the connection of a retryable write is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Nothing is written.
+    Before,
+    /// The client does not hear that the write was done.
+    Behind,
 }
 
 /// The fail point `failCommand`.
@@ -68,10 +87,13 @@ impl FailPoints {
     /// `FailPointSetFailed` (77) for one that is not known, `BadValue` (2) for a mode that is none, `TypeMismatch`
     /// (14).
     pub fn configure(&self, name: &str, mode: Value<'_>, data: Document<'_>) -> Result<i64> {
+        let mode = Mode::parse(mode)?;
+        if name == "onPrimaryTransactionalWrite" {
+            return self.configure_lost_write(mode, data);
+        }
         if name != "failCommand" {
             return Err(Error::new(ErrorCode::new(77), format!("the fail point {name} is not there")));
         }
-        let mode = Mode::parse(mode)?;
         let data = if mode == Mode::Off { None } else { Some(FailData::parse(data)?) };
         let mut point = self.fail_command.lock();
         let entered = point.entered;
@@ -79,27 +101,58 @@ impl FailPoints {
         Ok(entered)
     }
 
+    fn configure_lost_write(&self, mode: Mode, data: Document<'_>) -> Result<i64> {
+        let known = ["failBeforeCommitExceptionCode", "closeConnection"];
+        if let Some(other) = data.elements().find(|element| !known.iter().any(|name| element.name == *name)) {
+            return Err(Error::bad_value(format!("onPrimaryTransactionalWrite does not know '{}'", other.name)));
+        }
+        if Fields::new("data", data).bool("closeConnection")? == Some(false) {
+            let what = "onPrimaryTransactionalWrite that keeps the connection is not supported";
+            return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, what));
+        }
+        let before = data.element("failBeforeCommitExceptionCode").is_some();
+        let loss = Some(if before { Loss::Before } else { Loss::Behind });
+        let mut point = self.lost_write.lock();
+        let entered = point.entered;
+        *point = LostWrite { mode, loss, entered };
+        Ok(entered)
+    }
+
+    /// How the connection of a retryable write is to be lost, if it is.
+    pub fn meet_write(&self) -> Option<Loss> {
+        let mut point = self.lost_write.lock();
+        let loss = point.loss?;
+        let acts = point.mode.step();
+        point.entered += i64::from(acts);
+        acts.then_some(loss)
+    }
+
     /// What is to happen to a command of an application, if anything is.
     pub fn meet(&self, command: &str, application: Option<&str>) -> Option<Failure> {
         let mut point = self.fail_command.lock();
         let data = point.data.as_ref().filter(|data| data.is_about(command, application))?;
         let failure = data.failure.clone();
-        point.mode = match point.mode {
-            Mode::Off | Mode::Times(0) => return None,
-            Mode::Always => Mode::Always,
-            Mode::Times(left) => Mode::Times(left - 1),
-            Mode::Skip(0) => Mode::Skip(0),
-            Mode::Skip(left) => {
-                point.mode = Mode::Skip(left - 1);
-                return None;
-            }
-        };
+        if !point.mode.step() {
+            return None;
+        }
         point.entered += 1;
         Some(failure)
     }
 }
 
 impl Mode {
+    /// Whether the fail point acts now.
+    fn step(&mut self) -> bool {
+        let (acts, next) = match *self {
+            Self::Off | Self::Times(0) => (false, Self::Off),
+            Self::Always | Self::Skip(0) => (true, *self),
+            Self::Times(left) => (true, Self::Times(left - 1)),
+            Self::Skip(left) => (false, Self::Skip(left - 1)),
+        };
+        *self = next;
+        acts
+    }
+
     fn parse(value: Value<'_>) -> Result<Self> {
         let wrong = || Error::bad_value("the mode of a fail point is 'off', 'alwaysOn', {times: n} or {skip: n}");
         match (value.as_str(), value.as_document()) {
@@ -219,6 +272,19 @@ mod tests {
         assert!(points.meet("insert", Some("a")).is_some());
         set(&points, r#"{"m": "off"}"#, "{}");
         assert!(points.meet("insert", Some("a")).is_none());
+    }
+
+    #[test]
+    fn a_write_is_lost_before_or_behind() {
+        let points = FailPoints::default();
+        assert_eq!(points.meet_write(), None);
+        let (times, before) =
+            (spinney_document::doc! {"times": 1}, spinney_document::doc! {"failBeforeCommitExceptionCode": 1});
+        let mode = || Value::Document(times.view());
+        points.configure("onPrimaryTransactionalWrite", mode(), before.view()).unwrap();
+        assert_eq!((points.meet_write(), points.meet_write()), (Some(Loss::Before), None));
+        let entered = points.configure("onPrimaryTransactionalWrite", mode(), Document::empty()).unwrap();
+        assert_eq!((entered, points.meet_write()), (1, Some(Loss::Behind)));
     }
 
     #[test]

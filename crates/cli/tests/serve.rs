@@ -1,0 +1,111 @@
+//! `serve`: what it prints, what it serves, and how it ends.
+
+use crate::support::Place;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use spinney_document::bson::DocumentBuf;
+use spinney_server::wire::{HEADER_BYTES, Header, Message};
+use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStdout};
+
+/// A server that runs.
+struct Serving {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Serving {
+    fn start(place: &Place, args: &[&str]) -> Self {
+        let mut child = place.command(args).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().unwrap().unwrap()
+    }
+
+    /// The address in a line such as `listening on 127.0.0.1:1: mongodb://127.0.0.1:1`.
+    fn address(&mut self) -> String {
+        let line = self.line();
+        line.strip_prefix("listening on ").and_then(|rest| rest.split(": ").next()).unwrap().to_owned()
+    }
+
+    /// Ends it by a signal: what it wrote to stderr, and its exit code.
+    fn end(mut self) -> (String, Option<i32>) {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), Signal::SIGTERM).unwrap();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (said, self.child.wait().unwrap().code())
+    }
+}
+
+/// Sends a command and returns the reply as JSON.
+fn run(stream: &mut TcpStream, command: &str) -> String {
+    let command = DocumentBuf::from_json(command).unwrap();
+    let message = Message {
+        more_to_come: false,
+        exhaust_allowed: false,
+        checksum: false,
+        body: command.view(),
+        sequences: Vec::new(),
+    };
+    stream.write_all(&message.to_bytes(1, 0)).unwrap();
+    let mut head = [0; HEADER_BYTES];
+    stream.read_exact(&mut head).unwrap();
+    let header = Header::parse(&head).unwrap();
+    let mut body = vec![0; header.len - HEADER_BYTES];
+    stream.read_exact(&mut body).unwrap();
+    Message::parse(&header, &body).unwrap().body.to_json()
+}
+
+/// The arguments of the command `serve` under "As a server" in README.md.
+fn of_the_readme() -> Vec<String> {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let text = std::fs::read_to_string(readme).unwrap();
+    let (_, section) = text.split_once("\n## As a server\n").unwrap();
+    let line = section.lines().find_map(|line| line.strip_prefix("spinney ")).unwrap();
+    line.split('#').next().unwrap().split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_server_of_the_readme_serves_and_keeps_what_it_was_given() {
+    let place = Place::new();
+    let readme = of_the_readme();
+    assert_eq!(readme[..2], ["serve", "shop"]);
+    let words: Vec<&str> = readme.iter().map(String::as_str).chain(["--listen", "127.0.0.1:0"]).collect();
+    let mut serving = Serving::start(&place, &words);
+    assert_eq!(serving.line(), "serving shop: 0 databases, 0 collections, 0 trees");
+    let address = serving.address();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    assert!(run(&mut stream, r#"{"hello": 1, "$db": "admin"}"#).contains(r#""setName":"rs0""#));
+    let insert = r#"{"insert": "orders", "documents": [{"_id": 4711, "total": 12}], "$db": "shop"}"#;
+    assert!(run(&mut stream, insert).starts_with(r#"{"n":1,"#));
+    let (said, code) = serving.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("connection accepted"), "{said}");
+    let mut serving = Serving::start(&place, &[&words[..], &["--log-json", "--metrics", "127.0.0.1:0"]].concat());
+    let metrics = serving.line();
+    assert!(metrics.starts_with("metrics and health on http://127.0.0.1:"), "{metrics}");
+    assert!(serving.line().starts_with("serving shop: 1 databases, 1 collections, "));
+    let mut stream = TcpStream::connect(serving.address()).unwrap();
+    let found = run(&mut stream, r#"{"find": "orders", "$db": "shop"}"#);
+    assert!(found.contains(r#""firstBatch":[{"_id":4711,"total":12}]"#), "{found}");
+    let (said, code) = serving.end();
+    assert_eq!(code, Some(0));
+    assert!(said.lines().count() > 0 && said.lines().all(|line| line.starts_with('{')), "{said}");
+}
+
+#[test]
+fn what_cannot_be_served_is_refused() {
+    let place = Place::new();
+    place.refused(&["serve", "db", "--tls-cert", "x"]);
+    place.refused(&["serve", "db", "--journal", "never"]);
+    assert!(place.fails(&["serve", "db", "--listen", "nowhere"]).contains("cannot listen on nowhere"));
+    let message = place.fails(&["serve", "db", "--listen", "127.0.0.1:0", "--tls-cert", "x", "--tls-key", "y"]);
+    assert!(message.contains("x has no certificate"), "{message}");
+    // What was not made by a server that did not begin.
+    assert!(!place.path("db").exists());
+}
