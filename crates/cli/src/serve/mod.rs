@@ -21,17 +21,24 @@ const SIGNALS: Duration = Duration::from_millis(100);
 
 /// Serves until a signal or the command `shutdown` comes.
 pub(crate) fn run(args: &ServeArgs, out: &mut Output) -> Result<()> {
+    // Before the database is opened or made.
+    let (sockets, metrics) = (sockets(args)?, args.metrics.as_deref().map(listen).transpose()?);
     let mut options = Options::default().durability(args.journal.into());
     if args.replica_set.is_some() {
         options = options.log_keep_bytes(u64::from(args.oplog_size) << 20);
     }
-    in_new_or_old(&args.db, options, |db| serve(args, db, out))
+    in_new_or_old(&args.db, options, |db| serve(args, db, sockets, metrics, out))
 }
 
-fn serve(args: &ServeArgs, db: &Database, out: &mut Output) -> Result<()> {
+fn serve(
+    args: &ServeArgs,
+    db: &Database,
+    sockets: Vec<Listening>,
+    metrics: Option<TcpListener>,
+    out: &mut Output,
+) -> Result<()> {
     let stop = signals::stop()?;
     let documents = spinney_document::Database::with_engine(db.clone())?;
-    let sockets = sockets(args)?;
     let log = Log::stderr(args.log_json);
     let options = ServiceOptions {
         test_commands: args.test_commands,
@@ -41,8 +48,7 @@ fn serve(args: &ServeArgs, db: &Database, out: &mut Output) -> Result<()> {
     };
     let service = Service::with_options(documents.clone(), options);
     let mut running = start(service, settings(args), log, sockets)?;
-    if let Some(address) = &args.metrics {
-        let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+    if let Some(listener) = metrics {
         writeln!(out, "metrics and health on http://{}/metrics and /health", listener.local_addr()?)?;
         let db = db.clone();
         running.serve_metrics(listener, Box::new(move || prometheus::text(&db.stats())))?;
@@ -51,6 +57,10 @@ fn serve(args: &ServeArgs, db: &Database, out: &mut Output) -> Result<()> {
     while !running.wait(SIGNALS) && !stop.asked() {}
     running.end();
     Ok(())
+}
+
+fn listen(address: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))
 }
 
 /// Where the server listens.

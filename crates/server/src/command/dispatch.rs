@@ -10,7 +10,7 @@ use super::session::Session;
 use super::spec::{Call, Incoming};
 use super::{authorize, open_transaction, table};
 use crate::state::Server;
-use crate::state::fail_points::Loss;
+use crate::state::fail_points::{Loss, Place};
 
 /// What becomes of a command.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub fn run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> O
         None
     };
     let Some(failure) = failure else {
-        let loss = if server.settings.test_commands && is_retryable_write(incoming) {
+        let loss = if server.settings.test_commands && place(incoming) == Place::RetryableWrite {
             server.fail_points.meet_write()
         } else {
             None
@@ -47,11 +47,7 @@ pub fn run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> O
         return Outcome::Close;
     }
     let reply = match failure.code {
-        Some(code) => {
-            let in_transaction = incoming.body.element("autocommit").is_some();
-            let retryable = incoming.body.element("txnNumber").is_some();
-            failure.reply(code, in_transaction, retryable)
-        }
+        Some(code) => failure.reply(code, place(incoming)),
         None => run_command(server, session, incoming),
     };
     let reply = match &failure.write_concern_error {
@@ -61,8 +57,15 @@ pub fn run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> O
     Outcome::Reply(completed(server, reply))
 }
 
-fn is_retryable_write(incoming: &Incoming<'_>) -> bool {
-    incoming.body.element("txnNumber").is_some() && incoming.body.element("autocommit").is_none()
+/// Where a command runs.
+fn place(incoming: &Incoming<'_>) -> Place {
+    let has = |name: &str| incoming.body.element(name).is_some();
+    match incoming.name() {
+        "commitTransaction" | "abortTransaction" => Place::EndOfTransaction,
+        _ if has("autocommit") => Place::Transaction,
+        _ if has("txnNumber") => Place::RetryableWrite,
+        _ => Place::Alone,
+    }
 }
 
 fn run_command(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> DocumentBuf {

@@ -216,10 +216,26 @@ impl FailData {
 /// Labels that a failure of a write gets by itself.
 const RETRYABLE: [i32; 12] = [6, 7, 89, 91, 189, 262, 9001, 10_107, 11_600, 11_602, 13_435, 13_436];
 
+/// Codes after which a transaction is to be tried again as a whole.
+const TRANSIENT: [i32; 6] = [24, 112, 239, 246, 251, 267];
+
+/// Where a command runs, which decides what a driver may do after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Neither in a transaction nor as a write that may be sent again.
+    Alone,
+    /// As a write that may be sent again.
+    RetryableWrite,
+    /// In a transaction.
+    Transaction,
+    /// It commits or aborts a transaction.
+    EndOfTransaction,
+}
+
 impl Failure {
     /// The reply of a command that fails with the code.
     #[must_use]
-    pub fn reply(&self, code: i32, in_transaction: bool, retryable_write: bool) -> DocumentBuf {
+    pub fn reply(&self, code: i32, place: Place) -> DocumentBuf {
         let mut reply = DocumentBuilder::new();
         reply.append("ok", 0.0).append("errmsg", "Failing command via 'failCommand' failpoint");
         reply.append("code", code).append("codeName", ErrorCode::new(code).name().as_str());
@@ -227,8 +243,13 @@ impl Failure {
             reply.append("errInfo", extra);
         }
         let own = || {
-            let transient = in_transaction && (RETRYABLE.contains(&code) || [112, 251, 246, 24].contains(&code));
-            let retryable = retryable_write && RETRYABLE.contains(&code);
+            let always = TRANSIENT.contains(&code);
+            let (transient, retryable) = match place {
+                Place::Alone => (false, false),
+                Place::RetryableWrite => (false, RETRYABLE.contains(&code)),
+                Place::Transaction => (always || RETRYABLE.contains(&code), false),
+                Place::EndOfTransaction => (always, RETRYABLE.contains(&code)),
+            };
             [(transient, "TransientTransactionError"), (retryable, "RetryableWriteError")]
                 .into_iter()
                 .filter(|(is, _)| *is)
@@ -291,11 +312,11 @@ mod tests {
     fn a_failure_has_the_labels_that_drivers_act_on() {
         let failure = Failure::default();
         let labels = |reply: DocumentBuf| reply.view().get("errorLabels").map(|labels| labels.to_string());
-        assert_eq!(labels(failure.reply(11_600, false, false)), None);
-        assert!(labels(failure.reply(11_600, false, true)).is_some());
-        assert!(labels(failure.reply(112, true, true)).unwrap().contains("TransientTransactionError"));
+        assert_eq!(labels(failure.reply(11_600, Place::Alone)), None);
+        assert!(labels(failure.reply(11_600, Place::RetryableWrite)).is_some());
+        assert!(labels(failure.reply(112, Place::Transaction)).unwrap().contains("TransientTransactionError"));
         let none = Failure { labels: Some(vec![]), ..Failure::default() };
-        assert_eq!(labels(none.reply(11_600, true, true)), None);
+        assert_eq!(labels(none.reply(11_600, Place::EndOfTransaction)), None);
     }
 
     #[test]
