@@ -100,12 +100,9 @@ fn run_of_library(server: &Server, session: &mut Session, incoming: &Incoming<'_
     if let Some(reply) = open_transaction::commit(&server.service, session, incoming) {
         return Ok(reply);
     }
-    match open_transaction::within(session, incoming, declared) {
+    match open_transaction::run(&server.service, session, incoming, declared)? {
+        Some(reply) => Ok(reply),
         None => Ok(server.service.run(&request(session, incoming))),
-        Some(body) => {
-            let incoming = Incoming { body: body.view(), ..*incoming };
-            Ok(server.service.run(&request(session, &incoming)))
-        }
     }
 }
 

@@ -1,14 +1,15 @@
 //! Transactions of a connection, as TokuMX had them: `beginTransaction`, then any commands, then `commitTransaction` or
 //! `rollbackTransaction`, without sessions. Each is a transaction of a session that only this connection has.
 
-use spinney_document::bson::{DocumentBuf, DocumentBuilder, Value};
-use spinney_document::command::spec::Declaration;
+use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use spinney_document::command::spec::{Access, Declaration};
 use spinney_document::command::{Request, Service};
 use spinney_document::{Error, ErrorCode, Result};
 
 use super::session::{OpenTransaction, Session};
 use super::spec::{Call, Incoming};
 use crate::auth::credentials::random_bytes;
+use crate::base::fields::whole;
 
 /// Fields that commands of a transaction may not have: the commit decides about them.
 const STRIPPED: [&str; 6] = ["lsid", "txnNumber", "autocommit", "startTransaction", "writeConcern", "readConcern"];
@@ -90,24 +91,82 @@ fn run_in(service: &Service, session: &Session, transaction: OpenTransaction, na
     reply
 }
 
-/// The command as one of the connection's transaction, if there is one that may contain it.
-pub fn within(session: &mut Session, incoming: &Incoming<'_>, declared: &Declaration) -> Option<DocumentBuf> {
-    let transaction = session.transaction.as_mut().filter(|_| declared.in_transaction)?;
-    if incoming.body.element("lsid").is_some() && incoming.body.element("txnNumber").is_some() {
-        return None;
+/// Runs a command within the connection's transaction; nothing when it has none, or the command is about no documents.
+///
+/// # Errors
+/// `OperationNotSupportedInTransaction` (263) for a command that a transaction cannot contain.
+pub fn run(
+    service: &Service,
+    session: &mut Session,
+    incoming: &Incoming<'_>,
+    declared: &Declaration,
+) -> Result<Option<DocumentBuf>> {
+    let of_session = incoming.body.element("lsid").is_some() && incoming.body.element("txnNumber").is_some();
+    if session.transaction.is_none() || of_session {
+        return Ok(None);
     }
-    let mut command = DocumentBuilder::with_buffer(Vec::with_capacity(incoming.body.as_bytes().len() + 128));
-    for element in incoming.body.elements() {
+    if declared.name == "count" {
+        return Ok(Some(count(service, session, incoming)));
+    }
+    if declared.in_transaction {
+        let body = within(session, incoming.body);
+        return Ok(Some(run_body(service, session, incoming, body.view())));
+    }
+    if declared.access == Access::Neither {
+        return Ok(None);
+    }
+    let what = format!("Cannot run '{}' in a multi-document transaction.", declared.name);
+    Err(Error::new(ErrorCode::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, what))
+}
+
+fn run_body(service: &Service, session: &Session, incoming: &Incoming<'_>, body: Document<'_>) -> DocumentBuf {
+    let (database, sequences) = (incoming.database, incoming.sequences);
+    service.run(&Request { database, body, sequences, client: &session.client })
+}
+
+/// The command as one of the connection's transaction.
+fn within(session: &mut Session, body: Document<'_>) -> DocumentBuf {
+    let mut command = DocumentBuilder::with_buffer(Vec::with_capacity(body.as_bytes().len() + 128));
+    for element in body.elements() {
         if !STRIPPED.iter().any(|name| element.name == *name) {
             command.append_element(&element);
         }
     }
-    append_to(*transaction, &mut command);
-    if !transaction.started {
-        command.append("startTransaction", true);
-        transaction.started = true;
+    if let Some(transaction) = &mut session.transaction {
+        append_to(*transaction, &mut command);
+        if !transaction.started {
+            command.append("startTransaction", true);
+            transaction.started = true;
+        }
     }
-    Some(command.finish())
+    command.finish()
+}
+
+/// `count` as the pipeline that counts, as a transaction contains pipelines and no counts.
+fn count(service: &Service, session: &mut Session, incoming: &Incoming<'_>) -> DocumentBuf {
+    let body = incoming.body;
+    let mut command = DocumentBuilder::new();
+    command.append("aggregate", body.first().map_or(Value::Null, |first| first.value));
+    command.open_array("pipeline");
+    let query = body.get("query").and_then(|query| query.as_document()).unwrap_or(Document::empty());
+    command.push_document().append("$match", query).close();
+    let number = |name: &str| body.get(name).as_ref().and_then(whole).map(i64::saturating_abs).filter(|n| *n > 0);
+    for (name, stage) in [("skip", "$skip"), ("limit", "$limit")] {
+        if let Some(number) = number(name) {
+            command.push_document().append(stage, number).close();
+        }
+    }
+    command.push_document().append("$count", "n").close().close().append("cursor", Document::empty());
+    for element in ["hint", "collation", "comment"].iter().filter_map(|name| body.element(name)) {
+        command.append_element(&element);
+    }
+    let command = within(session, command.finish().view());
+    let reply = run_body(service, session, incoming, command.view());
+    let Some(cursor) = reply.view().get("cursor").and_then(|cursor| cursor.as_document()) else { return reply };
+    let first = cursor.get("firstBatch").and_then(|batch| batch.as_array()?.get(0)?.as_document()?.get("n"));
+    let mut counted = DocumentBuilder::new();
+    counted.append("n", first.unwrap_or(Value::Int32(0))).append("ok", 1.0);
+    counted.finish()
 }
 
 fn append_to(transaction: OpenTransaction, command: &mut DocumentBuilder) {

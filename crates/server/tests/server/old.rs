@@ -70,6 +70,10 @@ fn a_connection_has_transactions_without_a_session() {
     run(&mut client, "app", &insert(1));
     run(&mut client, "app", &insert(2));
     assert_eq!((count(&mut client), count(&mut other)), (2, 0));
+    let counted = r#"{"count": "c", "query": {"_id": {"$gt": 0}}, "limit": 1}"#;
+    assert_eq!(number(&client.query("app.$cmd", -1, counted).2[0], "n"), 1);
+    assert_eq!(number(&client.query("app.$cmd", -1, r#"{"count": "c", "query": {"_id": 7}}"#).2[0], "n"), 0);
+    assert_eq!(number(&client.query("app.$cmd", -1, r#"{"drop": "c"}"#).2[0], "code"), 263);
     run(&mut client, "app", r#"{"commitTransaction": 1}"#);
     assert_eq!(count(&mut other), 2);
     run(&mut client, "app", r#"{"beginTransaction": 1}"#);
