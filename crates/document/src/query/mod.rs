@@ -7,6 +7,7 @@
 
 pub mod bitmask;
 pub mod bounds;
+pub mod implied;
 pub mod node;
 pub mod parse;
 pub mod predicate;

@@ -82,8 +82,16 @@ fn what_moves_to_the_head_changes_no_answer() {
         "{'$replaceWith':{'a':'$b','c':'$c'}}",
         "{'$sortByCount':'$c'}",
     ];
-    let filters =
-        ["{'a':1}", "{'a':null}", "{'c.d':{'$gte':1}}", "{'b':{'$exists':true}}", "{'$expr':{'$gt':['$a','$b']}}"];
+    let filters = [
+        "{'a':1}",
+        "{'a':null}",
+        "{'c.d':{'$gte':1}}",
+        "{'b':{'$exists':true}}",
+        "{'$expr':{'$gt':['$a','$b']}}",
+        "{'$expr':{'$eq':['$a',1]}}",
+        "{'$expr':{'$eq':['$c.d',1]}}",
+        "{'$expr':{'$and':[{'$eq':[1,'$c.d']},{'$eq':['$a',1]}]}}",
+    ];
     for first in middles {
         for filter in filters {
             for last in ["", ",{'$limit':2}", ",{'$count':'n'}", ",{'$group':{'_id':'$a','n':{'$sum':1}}}"] {
@@ -131,6 +139,9 @@ fn other_collections_are_read_from_the_same_snapshot() {
     }
     let text = "[{'$lookup':{'from':'items','let':{'n':'$n'},'pipeline':[{'$match':{'$expr':{'$gt':['$p','$$n']}}}],'as':'i'}},{'$project':{'i':'$i._id'}}]";
     assert_eq!(run(&db, "t.orders", text), "{'_id':1,'i':[1]} {'_id':2,'i':[1]} {'_id':3,'i':[1]}");
+    // By the index of the field that the expression compares with the variable.
+    let text = "[{'$lookup':{'from':'items','let':{'i':'$item'},'pipeline':[{'$match':{'$expr':{'$eq':['$sku','$$i']}}}],'as':'i'}},{'$project':{'i':'$i._id'}}]";
+    assert_eq!(run(&db, "t.orders", text), "{'_id':1,'i':[1]} {'_id':2,'i':[]} {'_id':3,'i':[]}");
     let text = "[{'$lookup':{'from':'items','pipeline':[{'$count':'n'}],'as':'i'}},{'$project':{'i':1}}]";
     assert_eq!(run(&db, "t.orders", text), "{'_id':1,'i':[{'n':4}]} {'_id':2,'i':[{'n':4}]} {'_id':3,'i':[{'n':4}]}");
     let text = "[{'$project':{'_id':1}},{'$unionWith':{'coll':'items','pipeline':[{'$match':{'sku':'a'}}]}}]";
