@@ -4,6 +4,7 @@ use crate::args::{
     CheckpointArgs, CompactArgs, CountArgs, CreateArgs, DeleteArgs, DropArgs, FlushArgs, GetArgs, LogArgs, MergeArgs,
     PutArgs, SalvageArgs, ScanArgs, ShapeArgs, StatArgs, TablesArgs, VerifyArgs,
 };
+use crate::doc::args::DocArgs;
 use crate::dump::args::{DumpArgs, RestoreArgs};
 use crate::load::args::LoadArgs;
 use crate::serve::args::ServeArgs;
@@ -18,7 +19,7 @@ const EXIT_CODES: &str = "Exit codes:
   0    done
   1    failed; a line on stderr says why
   2    the command line is wrong; nothing was done
-  3    done, but something was lost (salvage) or left out (load --skip-bad)
+  3    done, but something was lost (salvage) or left out (load --skip-bad, doc import)
   4    get: a key is not there
   130  interrupted by ctrl-C
   143  ended by SIGTERM";
@@ -54,6 +55,7 @@ pub(crate) enum Command {
     Dump(DumpArgs),
     Restore(RestoreArgs),
     Shell(ShellArgs),
+    Doc(DocArgs),
     Serve(ServeArgs),
     Bench(BenchArgs),
     Stress(StressArgs),

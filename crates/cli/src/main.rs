@@ -6,6 +6,7 @@ mod access;
 mod args;
 mod bench;
 mod command;
+mod doc;
 mod dump;
 mod entries;
 mod escape;
@@ -82,6 +83,7 @@ fn run(command: &Command, out: &mut Output) -> Result<()> {
         Command::Dump(args) => dump::run(args, out),
         Command::Restore(args) => dump::restore::run(args, out),
         Command::Shell(args) => shell::run(args, out),
+        Command::Doc(args) => doc::run(args, out),
         Command::Serve(args) => serve::run(args, out),
         Command::Bench(args) => bench::run(args, out),
         Command::Stress(args) => stress::run(args, out),

@@ -36,14 +36,15 @@ pub(crate) fn list_of(db: &Database, json: bool, out: &mut Output) -> Result<()>
 }
 
 /// How much a table holds.
-struct Size {
-    entries: u64,
-    disk_bytes: u64,
+pub(crate) struct Size {
+    pub(crate) entries: u64,
+    pub(crate) disk_bytes: u64,
     memory_bytes: u64,
 }
 
 impl Size {
-    fn of(shape: &Shape) -> Self {
+    /// Of a table with a shape.
+    pub(crate) fn of(shape: &Shape) -> Self {
         let runs = shape.l0.iter().map(|run| (run.entries, run.bytes));
         let levels = shape.levels.iter().map(|level| (level.entries, level.bytes));
         let btree = shape.btree.iter().map(|btree| (btree.entries, btree.file_bytes));

@@ -7,6 +7,7 @@ mod commands;
 mod crash;
 mod damage;
 mod disk;
+mod doc;
 mod dump;
 mod kills;
 mod leftovers;

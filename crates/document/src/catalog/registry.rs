@@ -68,9 +68,18 @@ impl Catalog {
     /// not built to their end.
     ///
     /// # Errors
-    /// Those of the engine; `DataCorruptionDetected` (374) for a row that makes no sense.
+    /// Those of the engine; `DataCorruptionDetected` (374) for a row that makes no sense; `NamespaceNotFound` (26) for a
+    /// database without documents that is open for reading only.
     pub fn open(engine: spinney::Database, environment: Arc<dyn Environment>) -> Result<Self> {
-        let table = engine.open_or_create_table(CATALOG, TableOptions::default().layout(Layout::BTree))?;
+        let read_only = engine.is_read_only();
+        let table = match engine.table(CATALOG)? {
+            Some(table) => table,
+            None if read_only => {
+                let what = format!("{} has no documents", engine.path().display());
+                return Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what));
+            }
+            None => engine.open_or_create_table(CATALOG, TableOptions::default().layout(Layout::BTree))?,
+        };
         let next = match table.get(NUMBER_KEY)? {
             Some(bytes) => u64::from_le_bytes(*bytes.first_chunk().ok_or_else(|| row::corrupt("#", "number"))?),
             None => 1,
@@ -91,12 +100,18 @@ impl Catalog {
         for (name, bytes) in rows {
             let namespace = Namespace::parse(&name)?;
             if namespace.collection().starts_with(TEMPORARY_PREFIX) {
+                if read_only {
+                    continue;
+                }
                 // Its tables are dropped below, as no row names them.
                 catalog.commit(None, |txn, _| txn.delete(&catalog.table, namespace.as_str()))?;
                 continue;
             }
             let entry = catalog.load(&namespace, &bytes, &mut tables)?;
             catalog.names.write().insert(namespace, entry);
+        }
+        if read_only {
+            return Ok(catalog);
         }
         for table in catalog.engine.tables()? {
             let ours = |prefix| table.name().strip_prefix(prefix).is_some_and(|rest: &str| rest.parse::<u64>().is_ok());

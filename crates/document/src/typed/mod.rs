@@ -1,7 +1,7 @@
 //! Collections of Rust types: documents are values of a type that serde reads and writes.
 //!
-//! [`Database::typed`](crate::Database::typed) gives a [`TypedCollection`]. Filters and updates are documents, as of the
-//! macro [`doc!`](crate::doc), or built of [`field`]s and [`update`]s.
+//! [`Database::typed`](crate::Database::typed) gives a [`TypedCollection`]. Filters and updates are documents, as of
+//! the macro [`doc!`](crate::doc), or built of [`field`]s and [`update`]s.
 
 pub mod collection;
 pub mod condition;

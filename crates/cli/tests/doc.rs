@@ -1,0 +1,99 @@
+//! `spinney doc`: documents in and out, queries, plans and indexes.
+
+use super::support::Place;
+
+fn place() -> Place {
+    let place = Place::new();
+    let lines = (0..50).map(|id| format!(r#"{{"_id":{id},"a":{},"name":"n{}","tags":["x",{id}]}}"#, id % 5, id % 3));
+    let lines = place.file("in.jsonl", lines.collect::<Vec<_>>().join("\n"));
+    place.ok(&["doc", "import", "db", "app.things", &lines]);
+    place
+}
+
+#[test]
+fn documents_come_out_as_they_went_in() {
+    let place = place();
+    for (name, format) in [("out.jsonl", "jsonl"), ("out.json", "json"), ("out.bson", "bson"), ("out.json.zst", "json")]
+    {
+        place.ok(&["doc", "export", "db", "app.things", name]);
+        let again = format!("app.{format}{}", name.len());
+        place.ok(&["doc", "import", "db", &again, name]);
+        let all = |namespace: &str| place.ok(&["doc", "find", "db", namespace, "--canonical"]);
+        assert_eq!(all("app.things"), all(&again), "{name}");
+    }
+    let csv = place.ok(&["doc", "export", "db", "app.things", "-", "--format", "csv", "--fields", "_id,name,tags.1"]);
+    assert!(csv.starts_with("_id,name,tags.1\n0,n0,0\n1,n1,1\n"), "{csv}");
+}
+
+#[test]
+fn csv_has_numbers_and_empty_fields_are_missing() {
+    let place = Place::new();
+    let csv = place.file("in.csv", "_id,price,zip,note\n1,2.5,0815,\n2,3,x,\"a, \"\"b\"\"\"\n");
+    place.ok(&["doc", "import", "db", "app.csv", &csv]);
+    let all = place.ok(&["doc", "find", "db", "app.csv"]);
+    assert_eq!(
+        all,
+        "{\"_id\":1,\"price\":2.5,\"zip\":\"0815\"}\n{\"_id\":2,\"price\":3,\"zip\":\"x\",\"note\":\"a, \\\"b\\\"\"}\n"
+    );
+}
+
+#[test]
+fn documents_that_are_there_are_left_out_or_replaced() {
+    let place = place();
+    let more = place.file("more.json", "[{\"_id\": 1, \"a\": 100},\n {\"_id\": 1000}]");
+    let refused = place.run(&["doc", "import", "db", "app.things", &more]);
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("1 document was left out; the first: E11000"));
+    place.ok(&["doc", "import", "db", "app.things", &more, "--replace"]);
+    assert_eq!(place.ok(&["doc", "find", "db", "app.things", r#"{"a":100}"#]), "{\"_id\":1,\"a\":100}\n");
+}
+
+#[test]
+fn queries_use_indexes_and_tell_it() {
+    let place = place();
+    place.ok(&["doc", "indexes", "db", "app.things", "--create", r#"{"a":1,"name":-1}"#]);
+    let filter = r#"{"a":3}"#;
+    let plan = place.ok(&["doc", "explain", "db", "app.things", filter, "--sort", r#"{"name":-1}"#, "--limit", "4"]);
+    assert!(plan.contains("IXSCAN") && plan.contains("indexName a_1_name_-1") && !plan.contains("SORT"), "{plan}");
+    assert!(plan.contains("4 returned, 4 entries of indexes and 4 documents looked at"), "{plan}");
+    let scan = place.ok(&["doc", "explain", "db", "app.things", r#"{"tags":7}"#]);
+    assert!(scan.contains("COLLSCAN") && scan.contains("1 returned, 0 entries"), "{scan}");
+    let groups = place.ok(&[
+        "doc",
+        "aggregate",
+        "db",
+        "app.things",
+        r#"[{"$group":{"_id":"$a","n":{"$sum":1}}},{"$sort":{"_id":1}},{"$limit":2}]"#,
+    ]);
+    assert_eq!(groups, "{\"_id\":0,\"n\":10}\n{\"_id\":1,\"n\":10}\n");
+    let list = place.ok(&["doc", "indexes", "db", "app.things"]);
+    assert!(list.contains("_id_") && list.contains("a_1_name_-1"), "{list}");
+    place.ok(&["doc", "indexes", "db", "app.things", "--drop", "a_1_name_-1"]);
+    assert!(!place.ok(&["doc", "indexes", "db", "app.things"]).contains("a_1_name_-1"));
+    assert!(place.ok(&["doc", "stats", "db"]).contains("app.things"));
+}
+
+#[test]
+fn bad_input_is_told_in_the_words_of_the_caller() {
+    let place = place();
+    let wrong = place.file("wrong.jsonl", "{\"_id\": 500}\n{\"a\": }\n");
+    let cut = place.file("cut.bson", [200, 0, 0, 0, 1]);
+    for (arguments, code, what) in [
+        (vec!["doc", "find", "db", "app.things", "{a"], 2, "FILTER"),
+        (vec!["doc", "find", "db", "app.things", r#"{"$foo":1}"#], 1, "unknown top level operator: $foo"),
+        (vec!["doc", "find", "db", "app.none"], 1, "no collection app.none"),
+        (vec!["doc", "find", "db", "app.things", "--hint", "x"], 1, "hint"),
+        (vec!["doc", "import", "db", "app.things", "in.txt"], 1, "cannot read in.txt"),
+        (vec!["doc", "import", "db", "app.things", &wrong], 1, "line 2"),
+        (vec!["doc", "import", "db", "app.things", &cut], 1, "cut off"),
+        (vec!["doc", "export", "db", "app.things", "x.csv"], 2, "--fields"),
+        (vec!["doc", "aggregate", "db", "app.things", "{}"], 2, "PIPELINE"),
+    ] {
+        let done = place.run(&arguments);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(what), "{arguments:?}: {said}");
+    }
+    // What was read before a line that is wrong is kept.
+    assert_eq!(place.ok(&["doc", "find", "db", "app.things", r#"{"_id":500}"#]), "{\"_id\":500}\n");
+}
