@@ -1,6 +1,7 @@
 //! The project's chores: `cargo xtask check` is what CI runs, `sim` searches with new seeds and replays a failed one,
 //! `golden` rewrites expected results.
 
+mod conformance;
 mod mutants;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -36,6 +37,9 @@ Usage: cargo xtask <command>
                       the same for bugs that a person planted: a JSON list, which docs/testing.md describes
   mutants --resume <folder>
                       goes on with a run of target/mutants/, on the sources of its day
+  conformance <suite> <folder> [--python <path>] [<tests>]
+                      runs a public test suite against the server, `functional-tests` or `pymongo`, whose folder is given, by a Python
+                      that has its requirements; tells what passes by group. docs/conformance.md has the last results
   help                prints this
 
 Environment:
@@ -75,6 +79,7 @@ fn main() -> ExitCode {
         ["fuzz", "--minutes", minutes, target] => fuzz(minutes, Some(target)),
         ["fuzz", target] => fuzz("1", Some(target)),
         ["golden"] => golden(),
+        ["conformance", arguments @ ..] => conformance::command(arguments),
         ["mutants", arguments @ ..] => mutants::command(arguments),
         ["help" | "--help" | "-h"] | [] => {
             print(HELP);

@@ -5,8 +5,8 @@
 //! committed, and a change of the schema alone: it waits for those that do not know the new indexes. A second lock,
 //! held for a moment only, guards the pointer to the [`Schema`].
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{ArcRwLockReadGuard, RawRwLock, RwLock};
@@ -21,6 +21,9 @@ use crate::path::Path;
 
 /// How long a change of a collection waits for the transactions that write to it.
 pub const CHANGE_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a count waits for the transactions that write to the collection, before it counts without them.
+const COUNT_WAIT: Duration = Duration::from_millis(100);
 
 /// Holds a collection's schema as it is until a transaction has committed.
 #[derive(Debug)]
@@ -47,6 +50,16 @@ pub struct CollectionState {
     /// Shared by transactions that write, alone by a change of the schema.
     writers: Arc<RwLock<()>>,
     schema: RwLock<Arc<Schema>>,
+    /// How many documents there are.
+    pub documents: DocumentCount,
+}
+
+/// How many documents a collection has: how many there were at a moment at which no transaction that writes was open,
+/// counted when it is first asked for, and what commits have added since the collection was opened.
+#[derive(Debug, Default)]
+pub struct DocumentCount {
+    before: OnceLock<i64>,
+    added: Arc<AtomicI64>,
 }
 
 /// What a collection is at a time. A change makes a new one.
@@ -98,7 +111,42 @@ impl CollectionState {
     /// A collection with its first schema.
     #[must_use]
     pub fn new(number: u64, table: Table, schema: Schema) -> Self {
-        Self { number, table, writers: Arc::default(), schema: RwLock::new(Arc::new(schema)) }
+        Self {
+            number,
+            table,
+            writers: Arc::default(),
+            schema: RwLock::new(Arc::new(schema)),
+            documents: DocumentCount::default(),
+        }
+    }
+
+    /// How many documents there are in what is committed. The first call since the database was opened counts them;
+    /// later ones know.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn count(&self, engine: &spinney::Database) -> Result<u64> {
+        let known = self.documents.before.get().copied();
+        let before = match known {
+            Some(before) => before,
+            None => {
+                // Alone for a moment: what is committed and what was added agree then.
+                let alone = self.writers.try_write_for(COUNT_WAIT);
+                let (snapshot, added) = (engine.snapshot(), self.documents.added.load(Ordering::Acquire));
+                let agree = alone.is_some();
+                drop(alone);
+                let (mut entries, mut count) = (snapshot.range(&self.table, ..), 0_i64);
+                while entries.advance_key()?.is_some() {
+                    count += 1;
+                }
+                if !agree {
+                    return Ok(u64::try_from(count).unwrap_or_default());
+                }
+                *self.documents.before.get_or_init(|| count - added)
+            }
+        };
+        let count = before + self.documents.added.load(Ordering::Acquire);
+        Ok(u64::try_from(count).unwrap_or_default())
     }
 
     /// The schema as it is now.
@@ -128,6 +176,14 @@ impl CollectionState {
         let (changed, result) = change(&self.schema())?;
         *self.schema.write() = Arc::new(changed);
         Ok(result)
+    }
+}
+
+impl DocumentCount {
+    /// Where commits add how many documents they have added, less those that they removed.
+    #[must_use]
+    pub fn added(&self) -> &Arc<AtomicI64> {
+        &self.added
     }
 }
 

@@ -109,6 +109,15 @@ impl Collection {
         Execution::open(Box::new(self.catalog.engine().snapshot()), &self.state, Arc::new(query))
     }
 
+    /// How many documents there are: known at once, but for the first time since the database was opened, when they
+    /// are counted.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn count(&self) -> Result<u64> {
+        self.state.count(self.catalog.engine())
+    }
+
     /// All documents in the order of `_id`, as they are now.
     #[must_use]
     pub fn documents(&self) -> Documents {

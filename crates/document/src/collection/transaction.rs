@@ -6,7 +6,7 @@
 //! whose snapshot is older than a change of an index fails with a conflict of the engine.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use smallvec::SmallVec;
 use spinney::{Durability, Transaction};
@@ -37,6 +37,8 @@ pub struct DocumentTransaction {
     /// Whether something was written.
     pub(super) has_written: bool,
     session: Option<SessionNote>,
+    /// For each collection, how many documents the transaction adds, less those that it removes.
+    added: SmallVec<[(Arc<AtomicI64>, i64); 2]>,
 }
 
 /// Memory that the writes of a transaction share.
@@ -85,6 +87,7 @@ impl DocumentTransaction {
             journal,
             has_written: false,
             session: None,
+            added: SmallVec::new(),
         }
     }
 
@@ -143,7 +146,7 @@ impl DocumentTransaction {
     }
 
     pub(super) fn finish(self, durability: Option<Durability>) -> Result<()> {
-        let Self { catalog, mut txn, held, multikey, claims, journal, has_written, session, .. } = self;
+        let Self { catalog, mut txn, held, multikey, claims, journal, has_written, session, added, .. } = self;
         if has_written {
             let time = catalog.recorder().tick(catalog.engine());
             let changes = journal.map(Journal::finish);
@@ -157,8 +160,21 @@ impl DocumentTransaction {
         }
         claims.commit(txn, durability)?;
         multikey.iter().for_each(|(index, found)| index.stored_multikey(found));
+        // Before others may change the collection's schema, or count.
+        added.iter().for_each(|(documents, added)| {
+            documents.fetch_add(*added, Ordering::AcqRel);
+        });
         drop(held);
         Ok(())
+    }
+
+    /// Notes that the transaction adds documents to a collection, or removes some.
+    pub(super) fn count(&mut self, collection: &CollectionState, added: i64) {
+        let documents = collection.documents.added();
+        match self.added.iter_mut().find(|(known, _)| Arc::ptr_eq(known, documents)) {
+            Some((_, sum)) => *sum += added,
+            None => self.added.push((Arc::clone(documents), added)),
+        }
     }
 
     /// The schema of a collection, which stays as it is until the transaction ends.

@@ -37,6 +37,7 @@ impl DocumentTransaction {
         self.check_unique(&schema)?;
         self.write_entries(&schema)?;
         self.txn.put(&collection.table, self.buffers.id.key(), document.as_bytes())?;
+        self.count(collection, 1);
         self.record(collection, &schema, (None, Some(document)), false);
         Ok(())
     }
@@ -90,6 +91,7 @@ impl DocumentTransaction {
         self.find_keys(&schema, Some(document), None, None)?;
         self.write_entries(&schema)?;
         self.txn.delete(&collection.table, self.buffers.id.key())?;
+        self.count(collection, -1);
         self.record(collection, &schema, (Some(document), None), false);
         Ok(())
     }

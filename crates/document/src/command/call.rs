@@ -212,6 +212,12 @@ impl<'r> Call<'r> {
         }))
     }
 
+    /// Whether the command reads what is there now: not within a transaction and not as of an earlier time.
+    #[must_use]
+    pub fn reads_now(&self) -> bool {
+        !matches!(self.scoped.scope, Scope::Within(_)) && self.scoped.snapshot_at.is_none()
+    }
+
     /// How the command's writes are committed.
     ///
     /// # Errors

@@ -84,6 +84,10 @@ fn count(call: &Call<'_>) -> Result<Reply> {
     let counted = match entry {
         None => 0,
         Some(Entry::View(_)) => count_on_view(call, &namespace, &query)?,
+        Some(Entry::Collection(state)) if call.reads_now() && query.filter.is_empty() && query.hint.is_none() => {
+            let all = state.count(call.state.database.engine())?.saturating_sub(query.skip);
+            query.limit.map_or(all, |limit| all.min(limit))
+        }
         Some(Entry::Collection(state)) => {
             let mut execution = Execution::open(call.reader()?, &state, Arc::new(query))?;
             execution.watch(&call.interrupt);

@@ -301,3 +301,27 @@ fn validators_can_be_changed() {
     assert_eq!(items.schema().options.document().to_json(), "{}");
     assert_eq!(modify(r#"{"viewOn":"b"}"#).unwrap_err().code().number(), 72);
 }
+
+#[test]
+fn the_number_of_documents_is_known_also_while_writers_go_on() {
+    let machine = SimEnv::new(1);
+    let db = open(&machine);
+    let things = db.collection_or_create("app.things").unwrap();
+    for id in 0..10 {
+        things.insert_one(doc! {"_id": id}.view()).unwrap();
+    }
+    // A transaction that is open while it is counted for the first time.
+    let mut txn = db.begin();
+    txn.insert(things.state(), doc! {"_id": 100}.view()).unwrap();
+    assert_eq!(things.count().unwrap(), 10);
+    txn.commit().unwrap();
+    assert_eq!(things.count().unwrap(), 11);
+    things.delete_by_id(3).unwrap();
+    assert!(things.insert_one(doc! {"_id": 4}.view()).is_err());
+    let mut undone = db.begin();
+    undone.insert(things.state(), doc! {"_id": 101}.view()).unwrap();
+    drop(undone);
+    assert_eq!(things.count().unwrap(), 10);
+    drop((things, db));
+    assert_eq!(open(&machine).collection("app.things").unwrap().unwrap().count().unwrap(), 10);
+}
