@@ -31,8 +31,15 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Opens a file, or stdin for `-`, and looks whether it is compressed.
+    /// Opens a file of text, or stdin for `-`, and looks whether it is compressed.
     pub(crate) fn open(path: &Path) -> Result<Self> {
+        let input = Self::open_bytes(path)?;
+        let text = in_utf8(input.text).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(Self { text, ..input })
+    }
+
+    /// As [`Self::open`] of a file that need not be text.
+    pub(crate) fn open_bytes(path: &Path) -> Result<Self> {
         let cannot = || format!("cannot read {}", path.display());
         let (file, total_bytes): (Box<dyn Read>, _) = if path == Path::new("-") {
             (Box::new(io::stdin().lock()), None)
@@ -59,7 +66,6 @@ impl Input {
         } else {
             Box::new(whole)
         };
-        let text = in_utf8(text).with_context(cannot)?;
         Ok(Self { text, total_bytes, position })
     }
 

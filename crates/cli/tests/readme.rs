@@ -30,6 +30,9 @@ fn shows(verb: &str, said: &str) -> bool {
         "shape" => said.contains('█') && said.contains("run"),
         "stat" => lines > 20,
         "verify" => !said.is_empty() && !said.contains(" 0 entries"),
+        "doc" => ["imported 313", "index section_1", "{\"_id\"", "IXSCAN", "shop.packages"]
+            .iter()
+            .any(|what| said.contains(what)),
         "dump" => said.is_empty() || said.starts_with("key,value\r\nfront-page,1\r\n"),
         "restore" => said.starts_with("restored 3 tables: 627 entries"),
         "salvage" => said.contains("packages") && said.contains("313"),

@@ -27,7 +27,7 @@ pub(super) struct Objects {
 impl Documents {
     /// The documents of a file.
     pub(super) fn open(path: &Path, format: Option<FormatArg>, input: Input) -> Result<Self> {
-        let Some(format) = format.or_else(|| FormatArg::of(path)) else {
+        let Some(format) = format else {
             bail!(Usage(format!("{}: give --format, which its name does not tell", path.display())));
         };
         Ok(match format {

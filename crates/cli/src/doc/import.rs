@@ -1,6 +1,6 @@
 //! `doc import`: a file of documents into a collection.
 
-use super::args::ImportArgs;
+use super::args::{FormatArg, ImportArgs};
 use super::documents::Documents;
 use crate::failure::Incomplete;
 use crate::input::Input;
@@ -30,9 +30,11 @@ struct Imported {
 }
 
 pub(super) fn run(args: &ImportArgs, out: &mut Output) -> Result<()> {
-    let input = Input::open(&args.file)?;
+    let format = args.format.or_else(|| FormatArg::of(&args.file));
+    let binary = format == Some(FormatArg::Bson);
+    let input = if binary { Input::open_bytes(&args.file)? } else { Input::open(&args.file)? };
     let (position, total) = (input.position(), input.total_bytes().unwrap_or(0));
-    let mut documents = Documents::open(&args.file, args.format, input)?;
+    let mut documents = Documents::open(&args.file, format, input)?;
     let stop = signals::stop()?;
     let watch = Stopwatch::start();
     let bar = progress::byte_bar(0, "import");

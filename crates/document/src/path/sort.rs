@@ -137,11 +137,15 @@ impl Sort {
             match &first {
                 None => first = Some(array),
                 Some(other) if *other == array => shared = true,
-                Some(_) => return Err(Error::bad_value("cannot sort with keys that are parallel arrays")),
+                Some(_) => return Err(parallel()),
             }
         }
         Ok(shared)
     }
+}
+
+fn parallel() -> Error {
+    Error::bad_value("cannot sort with keys that are parallel arrays")
 }
 
 /// The pattern of an index with the fields of a sort.
@@ -156,7 +160,10 @@ fn joint(fields: &[(Path, bool)]) -> Result<KeyPattern> {
 /// The first of the keys that an index would have of a document.
 fn least_key(pattern: &KeyPattern, document: Document<'_>) -> Result<SortKey> {
     let mut keys = KeySet::new();
-    extract(pattern, false, None, document, &mut keys)?;
+    extract(pattern, false, None, document, &mut keys).map_err(|error| match error.code() {
+        ErrorCode::CANNOT_INDEX_PARALLEL_ARRAYS => parallel(),
+        _ => error,
+    })?;
     let Some(key) = keys.iter().next() else { return Ok(Vec::new()) };
     let (mut rest, mut types) = (key.fields, TypeReader::new(key.types));
     let mut values = SortKey::with_capacity(pattern.fields().len());
