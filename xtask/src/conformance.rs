@@ -139,16 +139,15 @@ fn outcomes(report: &str, suite: &Suite) -> BTreeMap<String, Counts> {
     groups
 }
 
+#[expect(clippy::print_stdout, reason = "the outcomes are the result")]
 fn print(groups: &BTreeMap<String, Counts>) {
     let width = groups.keys().map(String::len).max().unwrap_or(0).max("all".len());
     let row = |name: &str, counts: &Counts| {
         let ran = counts.passed + counts.failed;
         let share =
             if ran == 0 { String::new() } else { format!("{:.1} %", 100.0 * counts.passed as f64 / ran as f64) };
-        super::print(&format!(
-            "{name:width$}  {:>6} passed  {:>6} failed  {:>6} skipped  {share:>7}\n",
-            counts.passed, counts.failed, counts.skipped
-        ));
+        let Counts { passed, failed, skipped } = counts;
+        println!("{name:width$}  {passed:>6} passed  {failed:>6} failed  {skipped:>6} skipped  {share:>7}");
     };
     let mut all = Counts::default();
     for (name, counts) in groups {

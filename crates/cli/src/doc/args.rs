@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 /// Import, export, find and aggregate the documents of a database, and look at their indexes
 ///
-/// Documents are those that `spinney serve` serves. A collection is named with its database, as in shop.orders. Filters,
-/// pipelines and so on are extended JSON. The commands that only read work beside a running server.
+/// Documents are those that `spinney serve` serves. A collection is named with its database, as in shop.orders.
+/// Filters, pipelines and so on are extended JSON. The commands that only read work beside a running server.
 #[derive(Debug, Args)]
 pub(crate) struct DocArgs {
     #[command(subcommand)]

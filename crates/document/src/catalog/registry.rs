@@ -68,8 +68,8 @@ impl Catalog {
     /// not built to their end.
     ///
     /// # Errors
-    /// Those of the engine; `DataCorruptionDetected` (374) for a row that makes no sense; `NamespaceNotFound` (26) for a
-    /// database without documents that is open for reading only.
+    /// Those of the engine; `DataCorruptionDetected` (374) for a row that makes no sense; `NamespaceNotFound` (26) for
+    /// a database without documents that is open for reading only.
     pub fn open(engine: spinney::Database, environment: Arc<dyn Environment>) -> Result<Self> {
         let read_only = engine.is_read_only();
         let table = match engine.table(CATALOG)? {
