@@ -25,7 +25,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use spinney_document::base::Environment;
-use spinney_document::bson::{Document, DocumentBuf, Value};
+use spinney_document::bson::{Document, DocumentBuf, Kind, Value};
+use spinney_document::command::spec::Target;
 use spinney_document::command::{Client, Request, Service};
 use spinney_document::{Database, doc};
 
@@ -171,4 +172,46 @@ fn commands_reply_as_in_mongodb() {
             }
         }
     }
+}
+
+/// Each command refuses a field that it does not know and, in each of its fields, a value of another type.
+#[test]
+fn every_command_is_parsed_strictly() {
+    let script = Script::new();
+    let listed = script.run("listCommands", r#"admin {"listCommands":1}"#, &[]);
+    let commands = listed.view().get("commands").and_then(|commands| commands.as_document()).unwrap();
+    let mut checked = 0;
+    for command in commands {
+        let name = command.name.to_str_lossy();
+        let declared = script.service.command(&name).unwrap();
+        let target = match declared.target {
+            Target::Collection => r#""c""#,
+            Target::Namespace => r#""app.c""#,
+            Target::CollectionOrDatabase => "1",
+            Target::Value(kinds) => match kinds.first() {
+                Some(Kind::Document) => r#"{"find":"c"}"#,
+                Some(Kind::String) => r#""x""#,
+                Some(Kind::Array) => "[]",
+                Some(Kind::Int64) if kinds.len() == 1 => r#"{"$numberLong":"1"}"#,
+                _ => "1",
+            },
+        };
+        let code = |field: &str, value: &str| {
+            let reply = script.run(&name, &format!(r#"admin {{"{name}":{target},"{field}":{value}}}"#), &[]);
+            reply.view().get("code").and_then(|code| code.as_exact_i64())
+        };
+        if !declared.any_fields {
+            assert_eq!(code("nonsense", "1"), Some(40415), "{name}");
+            checked += 1;
+        }
+        for field in declared.fields {
+            // No field takes this type but those that take any.
+            if !field.kind.kinds().is_empty() {
+                assert_eq!(code(field.name, r#"{"$maxKey":1}"#), Some(14), "{name}.{}", field.name);
+                checked += 1;
+            }
+        }
+        assert!(declared.help.ends_with('.'), "{name}");
+    }
+    assert!(checked > 150, "{checked}");
 }

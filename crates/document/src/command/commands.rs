@@ -132,6 +132,20 @@ impl Table {
     }
 }
 
+impl Table {
+    /// The same table, where some commands are explained by these functions.
+    #[must_use]
+    pub fn with_explained(mut self, explained: &[(&str, Run)]) -> Self {
+        for (name, explain) in explained {
+            let at = self.names.get(name).copied();
+            if let Some(command) = at.and_then(|at| self.commands.get_mut(at)) {
+                command.explain = Some(*explain);
+            }
+        }
+        self
+    }
+}
+
 impl Commands for Table {
     fn find(&self, name: &str) -> Option<&Declaration> {
         self.get(name).map(|command| &command.declaration)

@@ -4,8 +4,9 @@ use super::call::{Call, Reply};
 use super::commands::Command;
 use super::generic;
 use super::operations::Operation;
+use super::parse::wrong_type;
 use super::spec::{Field, FieldType, Privilege, Target};
-use crate::base::{Error, Result};
+use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{DocumentBuf, DocumentBuilder, Value};
 use crate::query::Filter;
 
@@ -16,13 +17,16 @@ pub(super) const COMMANDS: &[Command] = &[
         .needs(&[Privilege::on_cluster("inprog")])
         .admin_only(),
     Command::new("killOp", Target::Value(&[]), "Ends a command that runs.", kill_op)
-        .fields(&[Field::required("op", FieldType::Number)])
         .any_fields()
         .needs(&[Privilege::on_cluster("killop")])
         .admin_only(),
     Command::new("top", Target::Value(&[]), "Tells how much time commands took on each collection.", top)
+        .any_fields()
         .needs(&[Privilege::on_cluster("top")])
         .admin_only(),
+    Command::new("connPoolStats", Target::Value(&[]), "Tells that there are no connections to other servers.", pools)
+        .any_fields()
+        .needs(&[Privilege::on_cluster("connPoolStats")]),
     Command::new("lockInfo", Target::Value(&[]), "Tells that there are no locks of collections to show.", lock_info)
         .fields(&[Field::optional("includeStorageEngineLocks", FieldType::Bool)])
         .needs(&[Privilege::on_cluster("serverStatus")])
@@ -93,9 +97,17 @@ pub(super) fn shown(call: &Call<'_>, operation: &Operation) -> DocumentBuf {
 }
 
 fn kill_op(call: &Call<'_>) -> Result<Reply> {
-    let op = call.value("op").and_then(|value| value.as_exact_i64()).and_then(|op| i32::try_from(op).ok());
-    let Some(op) = op else {
-        return Err(Error::bad_value("'op' must be the number of an operation, a whole number of 32 bits"));
+    let Some(op) = call.request.body.get("op") else {
+        return Err(Error::new(ErrorCode::NO_SUCH_KEY, "Did not provide \"op\" field"));
+    };
+    if !op.kind().is_number() {
+        return Err(wrong_type("killOp.op", &op, FieldType::Number.kinds()));
+    }
+    let Some(op) = op.as_exact_i64().and_then(|op| i32::try_from(op).ok()) else {
+        return Err(Error::new(
+            ErrorCode::new(26823),
+            format!("invalid op : {op}. Op ID cannot be represented with 32 bits"),
+        ));
     };
     call.state.operations.kill(op);
     let mut reply = Reply::new();
@@ -108,6 +120,16 @@ fn top(call: &Call<'_>) -> Result<Reply> {
     reply.open_document("totals").append("note", "all times in microseconds");
     call.state.usage.append_to(&mut reply);
     reply.close();
+    Ok(reply)
+}
+
+fn pools(_call: &Call<'_>) -> Result<Reply> {
+    let mut reply = Reply::new();
+    reply.append("numClientConnections", 0).append("numAScopedConnections", 0);
+    for total in ["totalInUse", "totalAvailable", "totalLeased", "totalCreated", "totalRefreshing"] {
+        reply.append(total, 0);
+    }
+    reply.open_document("pools").close().open_document("hosts").close();
     Ok(reply)
 }
 

@@ -31,9 +31,10 @@ fn explain(call: &Call<'_>) -> Result<Reply> {
     let request = Request { body, sequences: &[], ..call.request.clone() };
     parse::check(command, generic::FIELDS, &request)?;
     let inner = Call { command, request: &request, executes: verbosity != "queryPlanner", ..call.clone() };
-    let mut reply = call.table.explain(&inner).unwrap_or_else(|| {
-        Err(Error::new(ErrorCode::COMMAND_NOT_FOUND, format!("Explain failed due to unknown command: {name}")))
-    })?;
+    let mut reply = call
+        .table
+        .explain(&inner)
+        .unwrap_or_else(|| Err(Error::new(ErrorCode::ILLEGAL_OPERATION, format!("Cannot explain cmd: {name}"))))?;
     append_rest(call, body, &mut reply);
     Ok(reply)
 }

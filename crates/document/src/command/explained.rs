@@ -1,11 +1,15 @@
 //! How a query over a collection is explained.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
+use md5::{Digest, Md5};
+
 use super::call::{Call, Reply};
+use super::indexes::is_view;
 use crate::base::Result;
-use crate::bson::{Document, DocumentBuf};
-use crate::catalog::{CollectionState, Namespace};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::catalog::{CollectionState, Entry, Namespace};
 use crate::exec::Execution;
 use crate::plan::explain::{Executed, Shown, stages, stats};
 use crate::plan::{Plan, Query};
@@ -20,41 +24,106 @@ pub(super) fn explain_query(
     state: Option<&CollectionState>,
     query: Query,
 ) -> Result<Reply> {
-    let shown = Shown {
-        filter: call.document("filter").or_else(|| call.document("query")).unwrap_or(Document::empty()),
-        sort: call.document_or_empty("sort"),
-        projection: call.document_or_empty("projection"),
-    };
-    let query = Arc::new(query);
-    let began = call.state.now_ms();
-    let (planned, executed) = match state {
-        None => (stages(&Plan::Nothing, &query, shown, None), Executed::default()),
-        Some(state) => {
-            let mut execution = Execution::open(call.reader()?, state, Arc::clone(&query))?;
-            execution.watch(&call.interrupt);
-            let planned = stages(execution.plan(), &query, shown, None);
-            let mut executed = Executed::default();
-            if call.executes {
-                while execution.next_match()?.is_some() {
-                    executed.returned += 1;
-                }
-                let counts = execution.counts();
-                (executed.keys, executed.documents) = (counts.keys.get(), counts.documents.get());
-                executed.millis = u64::try_from(call.state.now_ms().saturating_sub(began)).unwrap_or_default();
-                let tree = stages(execution.plan(), &query, shown, Some(executed));
-                return Ok(explained(namespace, shown.filter, &planned, Some(&stats(&tree, executed))));
-            }
-            (planned, executed)
-        }
-    };
-    let stats = call.executes.then(|| stats(&stages(&Plan::Nothing, &query, shown, Some(executed)), executed));
-    Ok(explained(namespace, shown.filter, &planned, stats.as_ref()))
+    let filter = call.document("filter").or_else(|| call.document("query")).unwrap_or(Document::empty());
+    let shown =
+        Shown { filter, sort: call.document_or_empty("sort"), projection: call.document_or_empty("projection") };
+    let explained = explain(call, state, query, shown)?;
+    let stats = explained.executed.map(|executed| stats(&explained.tree, executed));
+    Ok(reply(namespace, shown, &explained.planned, stats.as_ref()))
 }
 
-fn explained(namespace: &Namespace, filter: Document<'_>, planned: &DocumentBuf, stats: Option<&DocumentBuf>) -> Reply {
+/// A write that is explained.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Write<'w> {
+    /// The name of its stage.
+    pub(super) stage: &'w str,
+    /// The filter of its documents.
+    pub(super) filter: Document<'w>,
+    /// What it would do.
+    pub(super) counts: &'w [(&'w str, u64)],
+    /// Whether it deletes what it finds.
+    pub(super) deletes: bool,
+}
+
+/// Explains a write: a stage over those of the query that finds its documents.
+///
+/// # Errors
+/// As [`explain_query`]; `CommandNotSupportedOnView` (166).
+pub(super) fn explain_write(call: &Call<'_>, query: Query, write: Write<'_>) -> Result<Reply> {
+    let (namespace, entry) = call.entry()?;
+    let state = match entry {
+        Some(Entry::View(_)) => return Err(is_view(&namespace)),
+        Some(Entry::Collection(state)) => Some(state),
+        None => None,
+    };
+    let shown = Shown { filter: write.filter, sort: call.document_or_empty("sort"), projection: Document::empty() };
+    let explained = explain(call, state.as_deref(), query, shown)?;
+    let over = |input: &DocumentBuf, found: Option<u64>| {
+        let mut stage = DocumentBuilder::new();
+        stage.append("stage", write.stage);
+        if let Some(found) = found {
+            stage.append("nReturned", 0);
+            for (name, count) in write.counts {
+                stage.append(*name, super::reply::count(*count));
+            }
+            if write.deletes {
+                stage.append("nWouldDelete", super::reply::count(found));
+            }
+        }
+        stage.append("inputStage", input);
+        stage.finish()
+    };
+    let stats = explained.executed.map(|executed| {
+        let tree = over(&explained.tree, Some(executed.returned));
+        stats(&tree, Executed { returned: 0, ..executed })
+    });
+    Ok(reply(&namespace, shown, &over(&explained.planned, None), stats.as_ref()))
+}
+
+/// The stages of a query, and what it did when it was run.
+struct Explained {
+    planned: DocumentBuf,
+    tree: DocumentBuf,
+    executed: Option<Executed>,
+}
+
+fn explain(call: &Call<'_>, state: Option<&CollectionState>, query: Query, shown: Shown<'_>) -> Result<Explained> {
+    let (query, began) = (Arc::new(query), call.state.now_ms());
+    let Some(state) = state else {
+        let executed = call.executes.then(Executed::default);
+        let planned = stages(&Plan::Nothing, &query, shown, None);
+        return Ok(Explained { planned, tree: stages(&Plan::Nothing, &query, shown, executed), executed });
+    };
+    let mut execution = Execution::open(call.reader()?, state, Arc::clone(&query))?;
+    execution.watch(&call.interrupt);
+    let planned = stages(execution.plan(), &query, shown, None);
+    if !call.executes {
+        return Ok(Explained { tree: planned.clone(), planned, executed: None });
+    }
+    let mut executed = Executed::default();
+    while execution.next_match()?.is_some() {
+        executed.returned += 1;
+    }
+    let counts = execution.counts();
+    (executed.keys, executed.documents) = (counts.keys.get(), counts.documents.get());
+    executed.millis = u64::try_from(call.state.now_ms().saturating_sub(began)).unwrap_or_default();
+    let tree = stages(execution.plan(), &query, shown, Some(executed));
+    Ok(Explained { planned, tree, executed: Some(executed) })
+}
+
+fn reply(namespace: &Namespace, shown: Shown<'_>, planned: &DocumentBuf, stats: Option<&DocumentBuf>) -> Reply {
+    let mut shape = String::new();
+    append_shape(&mut shape, shown.filter);
+    write!(shape, "{} {}", shown.sort, shown.projection).expect("a String takes any text");
     let mut reply = Reply::new();
-    reply.append("explainVersion", "1").open_document("queryPlanner");
-    reply.append("namespace", namespace.as_str()).append("indexFilterSet", false).append("parsedQuery", filter);
+    reply
+        .append("explainVersion", "1")
+        .append("queryShapeHash", &format!("{}{}", hash(&shape, "1"), hash(&shape, "2")));
+    reply.open_document("queryPlanner");
+    reply.append("namespace", namespace.as_str()).append("indexFilterSet", false).append("parsedQuery", shown.filter);
+    let short = &hash(&shape, "3")[..8];
+    reply.append("queryHash", short).append("planCacheShapeHash", short);
+    reply.append("planCacheKey", &hash(&format!("{shape}{planned:?}"), "4")[..8]);
     reply.append("maxIndexedOrSolutionsReached", false).append("maxIndexedAndSolutionsReached", false);
     reply.append("maxScansToExplodeReached", false).append("winningPlan", planned);
     reply.open_array("rejectedPlans").close().close();
@@ -62,4 +131,30 @@ fn explained(namespace: &Namespace, filter: Document<'_>, planned: &DocumentBuf,
         reply.append("executionStats", stats);
     }
     reply
+}
+
+/// Appends the shape of a filter: its names and operators, without values.
+fn append_shape(shape: &mut String, document: Document<'_>) {
+    shape.push('{');
+    for element in document {
+        write!(shape, "{}:", element.name).expect("a String takes any text");
+        let branches = element.name == "$and" || element.name == "$or" || element.name == "$nor";
+        match element.value {
+            Value::Array(array) if branches => {
+                array.values().filter_map(|value| value.as_document()).for_each(|branch| append_shape(shape, branch));
+            }
+            Value::Document(inner) if inner.first().is_some_and(|first| first.name.as_bytes().starts_with(b"$")) => {
+                append_shape(shape, inner);
+            }
+            _ => shape.push('?'),
+        }
+        shape.push(',');
+    }
+    shape.push('}');
+}
+
+/// A hash of a shape in hexadecimal digits.
+fn hash(shape: &str, kind: &str) -> String {
+    let hash = Md5::new_with_prefix(kind).chain_update(shape).finalize();
+    hash.iter().map(|byte| format!("{byte:02X}")).collect()
 }

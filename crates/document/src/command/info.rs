@@ -16,7 +16,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("getLog", Target::Value(&[]), "Gives the last lines of a log.", get_log)
         .needs(&[Privilege::on_cluster("getLog")])
         .admin_only(),
-    Command::new("whatsmyuri", Target::Value(&[]), "Tells the address of the client.", address),
+    Command::new("whatsmyuri", Target::Value(&[]), "Tells the address of the client.", address).any_fields(),
 ];
 
 fn build_info(call: &Call<'_>) -> Result<Reply> {

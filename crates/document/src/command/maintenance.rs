@@ -17,18 +17,19 @@ use crate::catalog::{CollectionState, Entry, IndexSpec};
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("validate", Target::Collection, "Proves that a collection and its indexes agree.", validate)
         .fields(&[
-            Field::optional("full", FieldType::Bool),
-            Field::optional("metadata", FieldType::Bool),
-            Field::optional("background", FieldType::Bool),
-            Field::optional("repair", FieldType::Bool),
-            Field::optional("fixMultikey", FieldType::Bool),
-            Field::optional("checkBSONConformance", FieldType::Bool),
-            Field::optional("enforceFastCount", FieldType::Bool),
+            Field::optional("full", FieldType::Any),
+            Field::optional("metadata", FieldType::Any),
+            Field::optional("background", FieldType::Any),
+            Field::optional("repair", FieldType::Any),
+            Field::optional("fixMultikey", FieldType::Any),
+            Field::optional("checkBSONConformance", FieldType::Any),
+            Field::optional("enforceFastCount", FieldType::Any),
             Field::optional("collHash", FieldType::Bool),
             Field::optional("hashPrefixes", FieldType::Array),
             Field::optional("revealHashedIds", FieldType::Array),
             Field::optional("atClusterTime", FieldType::OneOf(&[Kind::Timestamp])),
         ])
+        .any_fields()
         .needs(&[Privilege::on_collection("validate")]),
     Command::new("compact", Target::Collection, "Compacts the tables of a collection and its indexes.", compact)
         .fields(&[
@@ -116,6 +117,10 @@ fn check_validate(call: &Call<'_>) -> Result<()> {
             .any(|name| set(name))
     {
         return invalid("Running the validate command with { metadata: true } is not supported with any other options");
+    }
+    if set("background") {
+        let what = "Running validate in the background is not supported: it reads a snapshot, and writers go on";
+        return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
     }
     if (set("repair") || set("fixMultikey")) && set("checkBSONConformance") {
         return invalid("Cannot run validate with { checkBSONConformance: true } and a repair");

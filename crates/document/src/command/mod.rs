@@ -14,6 +14,7 @@ mod count;
 mod current;
 pub mod cursors;
 mod explain;
+mod explain_writes;
 mod explained;
 mod find;
 mod find_and_modify;

@@ -102,7 +102,7 @@ const PARAMETERS: &[Parameter] = &[
             reply.append(name, call.state.settings.quiet.load(Ordering::Relaxed));
         },
         set: Some(|call, value| {
-            call.state.settings.quiet.store(truth("quiet", &value)?, Ordering::Relaxed);
+            call.state.settings.quiet.store(crate::expr::value::truth(&value), Ordering::Relaxed);
             Ok(())
         }),
     },
@@ -120,6 +120,7 @@ fn find(name: &str) -> Option<&'static Parameter> {
     PARAMETERS.iter().find(|parameter| parameter.name == name)
 }
 
+/// The truth of an option of `getParameter`.
 fn truth(name: &str, value: &Value<'_>) -> Result<bool> {
     match value {
         Value::Bool(_) => Ok(crate::expr::value::truth(value)),

@@ -47,7 +47,8 @@ fn server_status(call: &Call<'_>) -> Result<Reply> {
     let now = call.state.now_ms();
     let uptime = now.saturating_sub(call.state.started_ms);
     reply.append("host", &host::name()).append("version", &call.state.options.version);
-    reply.append("process", "spinney").append("pid", i64::from(std::process::id()));
+    // What kind of server tools take it for.
+    reply.append("process", "mongod").append("pid", i64::from(std::process::id()));
     // Whole seconds: some tools read them as an integer.
     reply.append("uptime", nearest_f64(uptime / 1000)).append("uptimeMillis", uptime);
     reply.append("uptimeEstimate", uptime / 1000).append("localTime", Value::DateTime(now));

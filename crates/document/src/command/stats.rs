@@ -47,6 +47,7 @@ pub(super) const COMMANDS: &[Command] = &[
             Field::optional("collections", FieldType::Array),
             Field::optional("skipTempCollections", FieldType::Bool),
         ])
+        .any_fields()
         .needs(&[Privilege::on_database("dbHash")]),
 ];
 
@@ -148,7 +149,10 @@ fn data_size(call: &Call<'_>) -> Result<Reply> {
         }
     }
     let mut reply = Reply::new();
-    reply.append("estimate", false).append("size", whole(bytes)).append("numObjects", whole(documents));
+    reply
+        .append("estimate", call.is_set("estimate"))
+        .append("size", whole(bytes))
+        .append("numObjects", whole(documents));
     reply.append("millis", whole(u64::try_from(call.state.now_ms() - began).unwrap_or_default()));
     Ok(reply)
 }
@@ -167,8 +171,7 @@ fn db_hash(call: &Call<'_>) -> Result<Reply> {
     let mut wanted = Vec::new();
     for (at, value) in (0..).zip(call.array("collections").into_iter().flatten()) {
         let Some(name) = value.as_str() else {
-            let field = format!("dbHash.collections.{at}");
-            return Err(super::parse::wrong_type(&field, &value, FieldType::String.kinds()));
+            return Err(Error::bad_value(format!("dbHash.collections.{at} is no string: {value}")));
         };
         if name.is_empty() {
             return Err(Error::new(ErrorCode::INVALID_NAMESPACE, "a collection has no name"));

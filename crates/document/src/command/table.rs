@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use super::call::Commands;
 use super::commands::Table;
 use super::{
-    aggregate, bulk_write, coll_mod, collections, count, current, explain, find, find_and_modify, general, get_more,
-    indexes, info, insert, lists, maintenance, parameters, server_status, sessions, stats, writes,
+    aggregate, bulk_write, coll_mod, collections, count, current, explain, explain_writes, find, find_and_modify,
+    general, get_more, indexes, info, insert, lists, maintenance, parameters, server_status, sessions, stats, writes,
 };
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -33,6 +33,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         stats::COMMANDS,
         writes::COMMANDS,
     ])
+    .with_explained(explain_writes::EXPLAINED)
 });
 
 /// All commands.

@@ -137,7 +137,7 @@ pub(super) fn is_set(document: Document<'_>, name: &str) -> bool {
 }
 
 impl<'r> UpdateSpec<'r> {
-    fn parse(statement: Document<'r>) -> Result<Self> {
+    pub(super) fn parse(statement: Document<'r>) -> Result<Self> {
         check_fields("update.updates", UPDATE_FIELDS, statement)?;
         Ok(Self {
             filter: value(statement, "q").and_then(|q| q.as_document()).unwrap_or(Document::empty()),
@@ -204,7 +204,7 @@ fn update_result(outcome: Outcome) -> UpdateResult {
 }
 
 impl<'r> DeleteSpec<'r> {
-    fn parse(statement: Document<'r>) -> Result<Self> {
+    pub(super) fn parse(statement: Document<'r>) -> Result<Self> {
         check_fields("delete.deletes", DELETE_FIELDS, statement)?;
         let limit = value(statement, "limit").unwrap_or(Value::Null);
         let multi = match limit.as_number().and_then(|limit| limit.trunc_to_i64()) {
