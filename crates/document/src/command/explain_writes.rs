@@ -1,5 +1,5 @@
-//! How `update`, `delete` and `findAndModify` are explained. Nothing is changed: an update runs in a transaction that is
-//! rolled back.
+//! How `update`, `delete` and `findAndModify` are explained. Nothing is changed: an update runs in a transaction that
+//! is rolled back.
 
 use super::call::{Call, Reply};
 use super::commands::Run;
