@@ -11,6 +11,7 @@ use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Element, Value, ValueBuf};
 use crate::expr::{Context, Expression, Val};
 use crate::path::Path;
+use crate::path::collect::collect;
 use crate::query::predicate::{Choices, Comparison};
 use crate::query::{Filter, Node, Predicate};
 
@@ -111,8 +112,10 @@ impl Running {
             (None, Some(Value::Array(stages))) => {
                 let mut context = Context::clone(&run.context);
                 for (name, expression) in &stage.variables {
-                    let value = expression.of(document)?.into_buf();
-                    context.set(name, value.unwrap_or_else(|| Value::Undefined.into()));
+                    match expression.of(document)?.into_buf() {
+                        Some(value) => context.set(name, value),
+                        None => context.set_missing(name),
+                    }
                 }
                 let pipeline = Parser::new(&context, stage.table).pipeline(stages)?;
                 run.context = Arc::new(context);
@@ -154,6 +157,14 @@ pub(super) fn joined(document: Document<'_>, to: &Path, found: &[DocumentBuf]) -
 
 /// The values of a local field, as they are looked up: those of arrays, null for none.
 fn local_values(document: Document<'_>, path: &Path) -> Vec<ValueBuf> {
+    if path.parts().iter().any(|part| part.index().is_some()) {
+        // A number may be a position, which expressions do not know.
+        let mut values: Vec<ValueBuf> = Vec::new();
+        collect(document, path.parts(), &mut |value| {
+            values.extend((!matches!(value, Value::Undefined)).then(|| value.into()));
+        });
+        return values;
+    }
     match follow(document, path) {
         Val::Missing => vec![Value::Null.into()],
         value => match value.value() {
@@ -286,9 +297,13 @@ impl<'p> Parts<'p> {
                     self.variables.push((name, crate::expr::parse(variable.value, parser.context)?));
                 }
             }
+            ("let", other) if other.is_nullish() => {}
             ("let", other) => return Err(mismatch("$lookup", "let", &other, "object")),
             ("as" | "localField" | "foreignField", Value::String(text)) => {
                 let text = text.to_str_lossy().into_owned();
+                if text.is_empty() && &*name != "as" {
+                    return Ok(());
+                }
                 crate::expr::parser::check_path(&text)?;
                 match &*name {
                     "as" => self.to = Some(text),
@@ -298,10 +313,10 @@ impl<'p> Parts<'p> {
             }
             ("as", other) if !other.is_nullish() => return Err(mismatch("$lookup", "as", &other, "string")),
             ("as", _) => {}
-            ("localField" | "foreignField", other) => {
-                let what = format!("$lookup argument '{name}' must be a string, found {}", other.kind().name());
-                return Err(failed(what));
+            ("localField" | "foreignField", other) if !other.is_nullish() => {
+                return Err(mismatch("$lookup", name, &other, "string"));
             }
+            ("localField" | "foreignField", _) => {}
             _ => return Err(unknown("$lookup", name)),
         }
         Ok(())

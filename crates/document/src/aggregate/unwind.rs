@@ -194,7 +194,8 @@ pub(super) fn read(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages 
             ));
         }
     }
-    let path = path.ok_or_else(|| error(28812, "no path specified to $unwind stage"))?;
+    let path =
+        path.filter(|path| !path.is_empty()).ok_or_else(|| error(28812, "no path specified to $unwind stage"))?;
     let Some(path) = path.strip_prefix('$') else {
         return Err(error(28818, format!("path option to $unwind stage should be prefixed with a '$': {path}")));
     };

@@ -13,7 +13,7 @@ pub struct Context {
     /// The seed of the random numbers of `$rand`, `$sampleRate` and `$sample`.
     pub seed: u64,
     /// The variables of `let`.
-    variables: Vec<(String, ValueBuf)>,
+    variables: Vec<(String, Option<ValueBuf>)>,
 }
 
 impl Context {
@@ -41,12 +41,19 @@ impl Context {
     /// Defines a variable, or gives it another value.
     pub fn set(&mut self, name: &str, value: ValueBuf) {
         self.variables.retain(|(known, _)| known != name);
-        self.variables.push((name.to_owned(), value));
+        self.variables.push((name.to_owned(), Some(value)));
     }
 
-    /// The value of a variable of `let`.
+    /// Defines a variable that has no value, as a field that is missing.
+    pub fn set_missing(&mut self, name: &str) {
+        self.variables.retain(|(known, _)| known != name);
+        self.variables.push((name.to_owned(), None));
+    }
+
+    /// The value of a variable of `let`, if there is such a variable, and if it has a value.
     #[must_use]
-    pub fn variable(&self, name: &str) -> Option<Value<'_>> {
-        self.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.view())
+    pub fn variable(&self, name: &str) -> Option<Option<Value<'_>>> {
+        let found = self.variables.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_ref().map(ValueBuf::view))
     }
 }

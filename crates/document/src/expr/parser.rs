@@ -214,7 +214,8 @@ impl<'c> Parser<'c> {
             "PRUNE" => constant(Value::from("prune")),
             "KEEP" => constant(Value::from("keep")),
             name => match self.context.variable(name) {
-                Some(value) => constant(value),
+                Some(Some(value)) => constant(value),
+                Some(None) => Expression::Missing,
                 None => return Err(error(17276, format!("Use of undefined variable: {name}"))),
             },
         })

@@ -37,12 +37,20 @@ pub(super) fn merge(
     context: &Context,
 ) -> Result<()> {
     let catalog = &collections.parts.catalog;
+    let mut rows = rows.peekable();
     let state = match catalog.find(namespace) {
         Some(Entry::View(_)) => return Err(on_view(namespace)),
         Some(Entry::Collection(state)) => state,
-        None => match catalog.create(namespace, CollectionOptions::default())? {
-            Entry::Collection(state) => state,
-            Entry::View(_) => return Err(on_view(namespace)),
+        None if how.on != ["_id"] => return Err(no_index()),
+        // Without a document to insert no collection is created.
+        None if rows.peek().is_none() => return Ok(()),
+        None => match how.not_matched {
+            WhenNotMatched::Discard => return rows.try_for_each(|row| row.map(drop)),
+            WhenNotMatched::Fail => return Err(not_matched()),
+            WhenNotMatched::Insert => match catalog.create(namespace, CollectionOptions::default())? {
+                Entry::Collection(state) => state,
+                Entry::View(_) => return Err(on_view(namespace)),
+            },
         },
     };
     let takes_nulls = check_unique(&state, &how.on)?;
@@ -78,11 +86,17 @@ fn check_unique(state: &CollectionState, on: &[String]) -> Result<bool> {
     });
     match found.clone().next() {
         Some(_) => Ok(found.any(|index| !index.spec.sparse)),
-        None => {
-            let what = "Cannot find index to verify that join fields will be unique";
-            Err(Error::new(ErrorCode::new(51183), what))
-        }
+        None => Err(no_index()),
     }
+}
+
+fn no_index() -> Error {
+    Error::new(ErrorCode::new(51183), "Cannot find index to verify that join fields will be unique")
+}
+
+fn not_matched() -> Error {
+    let what = "$merge could not find a matching document in the target collection for at least one document in the source collection";
+    Error::new(ErrorCode::new(13113), what)
 }
 
 /// A `$merge` that runs.
@@ -156,10 +170,13 @@ impl<'m> Merging<'m> {
     fn write_one(&self, txn: &mut DocumentTransaction, new: Document<'_>) -> Result<()> {
         match (self.existing(txn, new)?, &self.how.matched, self.how.not_matched) {
             (None, _, WhenNotMatched::Discard) => Ok(()),
-            (None, _, WhenNotMatched::Fail) => Err(Error::new(
-                ErrorCode::new(13113),
-                "$merge could not find a matching document in the target collection for at least one document in the source collection",
-            )),
+            (None, _, WhenNotMatched::Fail) => Err(not_matched()),
+            // These two are updates in MongoDB, which set the fields of a new document in the order of their names.
+            (None, WhenMatched::Merge | WhenMatched::KeepExisting, WhenNotMatched::Insert) => {
+                let ordered = in_order_of_names(new);
+                let prepared = prepare(ordered.view(), || self.collection.new_id())?;
+                txn.insert(self.collection.state(), prepared.view())
+            }
             (None, _, WhenNotMatched::Insert) => {
                 let prepared = prepare(new, || self.collection.new_id())?;
                 txn.insert(self.collection.state(), prepared.view())
@@ -173,8 +190,10 @@ impl<'m> Merging<'m> {
                 let mut context = self.context.clone();
                 context.set("new", Value::Document(new).into());
                 for (name, expression) in &self.variables {
-                    let value = expression.of(new)?.into_buf();
-                    context.set(name, value.unwrap_or_else(|| Value::Undefined.into()));
+                    // A variable without a value is none.
+                    if let Some(value) = expression.of(new)?.into_buf() {
+                        context.set(name, value);
+                    }
                 }
                 let update = Update::parse(stages.view(), None, &context)?;
                 let updated = update.apply(old.view(), None)?;
@@ -222,6 +241,17 @@ impl<'m> Merging<'m> {
         let what = format!("E11000 duplicate key error: a document matches {}", old.to_json());
         Err(Error::new(ErrorCode::DUPLICATE_KEY, what))
     }
+}
+
+/// The document with its fields in the order of their names.
+fn in_order_of_names(document: Document<'_>) -> DocumentBuf {
+    let mut fields: Vec<_> = document.elements().collect();
+    fields.sort_by_key(|field| (field.name != "_id", field.name.as_bytes()));
+    let mut builder = DocumentBuilder::new();
+    fields.iter().for_each(|field| {
+        builder.append_element(field);
+    });
+    builder.finish()
 }
 
 /// The new document, with the `_id` of the old one when it has none.

@@ -139,9 +139,14 @@ fn other_collections_are_read_from_the_same_snapshot() {
     }
     let text = "[{'$lookup':{'from':'items','let':{'n':'$n'},'pipeline':[{'$match':{'$expr':{'$gt':['$p','$$n']}}}],'as':'i'}},{'$project':{'i':'$i._id'}}]";
     assert_eq!(run(&db, "t.orders", text), "{'_id':1,'i':[1]} {'_id':2,'i':[1]} {'_id':3,'i':[1]}");
+    // A number is a position in an array; a variable of a field that is missing has no value.
+    let text = "[{'$lookup':{'from':'items','localField':'item.1','foreignField':'sku','as':'i'}},{'$project':{'i':'$i._id'}}]";
+    assert_eq!(run(&db, "t.orders", text), "{'_id':1,'i':[3,4]} {'_id':2,'i':[]} {'_id':3,'i':[3,4]}");
+    let text = "[{'$lookup':{'from':'items','let':{'n':'$n'},'pipeline':[{'$limit':1},{'$project':{'_id':0,'t':{'$type':'$$n'}}}],'as':'i'}},{'$project':{'i':'$i.t'}}]";
+    assert_eq!(run(&db, "t.orders", text), "{'_id':1,'i':['int']} {'_id':2,'i':['missing']} {'_id':3,'i':['missing']}");
     // By the index of the field that the expression compares with the variable.
     let text = "[{'$lookup':{'from':'items','let':{'i':'$item'},'pipeline':[{'$match':{'$expr':{'$eq':['$sku','$$i']}}}],'as':'i'}},{'$project':{'i':'$i._id'}}]";
-    assert_eq!(run(&db, "t.orders", text), "{'_id':1,'i':[1]} {'_id':2,'i':[]} {'_id':3,'i':[]}");
+    assert_eq!(run(&db, "t.orders", text), "{'_id':1,'i':[1]} {'_id':2,'i':[]} {'_id':3,'i':[4]}");
     let text = "[{'$lookup':{'from':'items','pipeline':[{'$count':'n'}],'as':'i'}},{'$project':{'i':1}}]";
     assert_eq!(run(&db, "t.orders", text), "{'_id':1,'i':[{'n':4}]} {'_id':2,'i':[{'n':4}]} {'_id':3,'i':[{'n':4}]}");
     let text = "[{'$project':{'_id':1}},{'$unionWith':{'coll':'items','pipeline':[{'$match':{'sku':'a'}}]}}]";
@@ -265,6 +270,11 @@ fn merge_has_its_modes() {
     assert_eq!(run(&db, "t.d", "[{'$match':{'k':8}}]"), "{'_id':8,'k':8}");
     assert_eq!(run(&db, "t.c", "[{'$merge':{'into':{'db':'new','coll':'x'}}}]"), "");
     assert_eq!(run(&db, "new.x", "[{'$count':'n'}]"), "{'n':2}");
+    // Without a document to insert no collection is created.
+    assert_eq!(run(&db, "t.c", "[{'$match':{'_id':77}},{'$merge':'none'}]"), "");
+    assert_eq!(run(&db, "t.c", "[{'$merge':{'into':'none','whenNotMatched':'discard'}}]"), "");
+    assert_eq!(fails(&db, "t.c", "[{'$merge':{'into':'none','whenNotMatched':'fail'}}]"), 13113);
+    assert!(db.collection("t.none").unwrap().is_none());
 }
 
 #[test]
