@@ -1,9 +1,12 @@
 //! Events as documents.
 
+use std::sync::Arc;
+
 use super::options::{FullDocument, StreamOptions};
 use super::token::ResumeToken;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Timestamp, Value};
+use crate::catalog::CollectionState;
 use crate::notes::clock::millis;
 use crate::notes::journal::id_of_key;
 use crate::notes::{ChangeKind, ChangeNote, SessionNote};
@@ -15,6 +18,8 @@ pub(super) struct Named {
     pub(super) database: String,
     pub(super) collection: String,
     pub(super) uuid: [u8; 16],
+    /// The collection, if it is still there.
+    pub(super) state: Option<Arc<CollectionState>>,
 }
 
 /// What all events of a commit share.

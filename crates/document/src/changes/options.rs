@@ -49,16 +49,16 @@ impl StreamOptions {
     /// Reads the operand of `$changeStream`.
     ///
     /// # Errors
-    /// `IDLUnknownField` (40415), `TypeMismatch` (14), `BadValue` (2), `InvalidResumeToken` (260); 40674 for two places
-    /// to begin at.
+    /// `IDLUnknownField` (40415), `TypeMismatch` (14), `BadValue` (2), those of
+    /// [`ResumeToken::parse`]; 40674 and 50865 for two places to begin at.
     pub fn parse(operand: Value<'_>) -> Result<Self> {
         let Some(spec) = operand.as_document() else {
             let what =
                 format!("the $changeStream stage must be specified as an object, but found {}", operand.kind().name());
-            return Err(Error::new(ErrorCode::new(50808), what));
+            return Err(Error::new(ErrorCode::new(6_188_500), what));
         };
         let (mut parsed, mut starts) = (Self::default(), 0);
-        for element in spec {
+        for element in spec.elements().filter(|element| !element.value.is_nullish()) {
             let (name, value) = (element.name.to_str_lossy(), element.value);
             let mismatch = |expected: &str| {
                 let what = format!(
@@ -116,6 +116,10 @@ impl StreamOptions {
                     return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));
                 }
             }
+        }
+        if starts > 1 && spec.get("startAtOperationTime").is_none_or(|at| at.is_nullish()) {
+            let what = "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage";
+            return Err(Error::new(ErrorCode::new(50865), what));
         }
         if starts > 1 {
             let what = "Only one type of resume option is allowed, but multiple were found.";

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use spinney::{ChangeFeed, Commit, ErrorKind, Kind, Lsn, TableId};
+use spinney::{ChangeFeed, Commit, ErrorKind, Kind, TableId};
 
 use super::event::{Frame, Logged, Named, split};
 use super::options::{Start, StreamOptions};
@@ -12,7 +12,7 @@ use super::token::{ResumeToken, TokenKind};
 use crate::aggregate::{Pipeline, Run};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp};
-use crate::catalog::{Catalog, Entry, Namespace};
+use crate::catalog::{Catalog, CollectionState, Entry, Namespace};
 use crate::database::Database;
 use crate::notes::{ChangeNote, Note};
 
@@ -45,8 +45,8 @@ pub struct ChangeStream {
     run: Run,
     /// Commits before this time are not shown.
     from: Timestamp,
-    /// The commit of which some events were seen before, and how many.
-    behind: Option<(Lsn, u32)>,
+    /// The event behind which it begins.
+    behind: Option<ResumeToken>,
     /// Whether the log may lack commits between `from` and the first that is there.
     may_lack: bool,
     /// The first event behind the pipeline that is not given yet.
@@ -85,7 +85,9 @@ impl ChangeStream {
         let (position, from, behind) = match options.start {
             Start::Now => (engine.log_end(), just_behind(recorder.tick(engine)), None),
             Start::Behind(token) if token.kind == TokenKind::Place => (token.lsn, token.time, None),
-            Start::Behind(token) => (token.lsn, Timestamp::from_bits(0), Some((token.lsn, token.seen))),
+            Start::Behind(token) => (token.lsn, Timestamp::from_bits(0), Some(token)),
+            // Nothing is known of before, and nothing is lost since.
+            Start::At(time) if time < since.time && oldest == since.lsn => (oldest, since.time, None),
             Start::At(time) if time < since.time => return Err(lost("the log does not reach back to the time")),
             Start::At(time) => (recorder.position_before(time).unwrap_or(oldest), time, None),
         };
@@ -218,14 +220,15 @@ impl ChangeStream {
         if time < self.from {
             return Ok(());
         }
-        let seen = self.behind.take().filter(|(lsn, _)| *lsn == commit.lsn).map_or(0, |(_, seen)| seen);
+        let behind = self.behind.take().filter(|token| token.lsn == commit.lsn);
+        let seen = behind.map_or(0, |token| token.seen);
         let mut count = 0;
         let mut token = |kind| {
             count += u32::from(kind == TokenKind::Event);
             ResumeToken { lsn: commit.lsn, seen: count, kind, time }
         };
         self.take_documents(commit, &note, time, seen, &mut token)?;
-        self.take_collections(&note, time, seen, &mut token);
+        self.take_collections(&note, time, behind, &mut token);
         Ok(())
     }
 
@@ -258,7 +261,7 @@ impl ChangeStream {
                 continue;
             }
             let frame = Frame { time, session: note.session.as_ref(), options: &self.options };
-            let lookup = || look_up(self.database.catalog(), named.number, logged.key);
+            let lookup = || look_up(self.database.catalog(), named, logged.key);
             let event = frame.of_document(&token, named, Logged { note: note_of, ..*logged }, lookup)?;
             self.pending.push_back((token, event));
         }
@@ -269,9 +272,10 @@ impl ChangeStream {
         &mut self,
         note: &Note,
         time: Timestamp,
-        seen: u32,
+        behind: Option<ResumeToken>,
         token: &mut impl FnMut(TokenKind) -> ResumeToken,
     ) {
+        let seen = behind.map_or(0, |token| token.seen);
         for told in &note.events {
             // What a table was called may be another name from here on.
             self.names.clear();
@@ -296,7 +300,8 @@ impl ChangeStream {
                 (Watched::Collection(_), "drop" | "rename" | "dropDatabase") | (Watched::Database(_), "dropDatabase")
             );
             // A stream that goes on behind its end is not ended again by the same event.
-            if ends && at.seen > seen {
+            let was_last = at.seen == seen && behind.is_some_and(|token| token.kind == TokenKind::Event);
+            if ends && (at.seen > seen || was_last) {
                 let end = ResumeToken { kind: TokenKind::Invalidate, ..at };
                 self.pending.push_back((end, frame.invalidate(&end)));
                 self.is_over = true;
@@ -329,30 +334,40 @@ impl ChangeStream {
 
 /// What a collection was called at a time.
 fn find_name(catalog: &Catalog, name: Option<&str>, table: TableId, time: Timestamp) -> Option<Named> {
-    let of = |namespace: &str, number, uuid| {
+    let of = |namespace: &str, number, uuid, state| {
         let (database, collection) = split(namespace);
-        Some(Named { number, database: database.to_owned(), collection: collection?.to_owned(), uuid })
+        Some(Named { number, database: database.to_owned(), collection: collection?.to_owned(), uuid, state })
     };
     if let Some(past) = catalog.recorder().past(table, time) {
-        return of(&past.namespace, past.number, past.uuid);
+        let state = state_of(catalog, past.number).map(|(_, state)| state);
+        return of(&past.namespace, past.number, past.uuid, state);
     }
     let number = name?.strip_prefix("c-")?.parse().ok()?;
+    let (namespace, state) = state_of(catalog, number)?;
+    let uuid = state.schema().uuid;
+    of(namespace.as_str(), number, uuid, Some(state))
+}
+
+/// The collection with a number, if it is still there.
+fn state_of(catalog: &Catalog, number: u64) -> Option<(Namespace, Arc<CollectionState>)> {
     catalog.list(None).into_iter().find_map(|(namespace, entry)| match entry {
-        Entry::Collection(state) if state.number == number => of(namespace.as_str(), number, state.schema().uuid),
+        Entry::Collection(state) if state.number == number => Some((namespace, state)),
         _ => None,
     })
 }
 
-fn look_up(catalog: &Catalog, number: u64, key: &[u8]) -> Result<Option<DocumentBuf>> {
-    for (_, entry) in catalog.list(None) {
-        if let Entry::Collection(state) = entry
-            && state.number == number
-        {
-            let found = state.table.get(key)?;
-            return Ok(found.as_deref().and_then(Document::from_checked_bytes).map(DocumentBuf::from));
-        }
+/// The document of a key as it is now.
+fn look_up(catalog: &Catalog, named: &Named, key: &[u8]) -> Result<Option<DocumentBuf>> {
+    let found = match &named.state {
+        Some(state) if !state.schema().dropped => state.table.get(key),
+        _ => return Ok(None),
+    };
+    match found {
+        Ok(found) => Ok(found.as_deref().and_then(Document::from_checked_bytes).map(DocumentBuf::from)),
+        // Dropped since.
+        Err(_) if state_of(catalog, named.number).is_none() => Ok(None),
+        Err(error) => Err(error.into()),
     }
-    Ok(None)
 }
 
 /// Refuses stages that would need more than one event.

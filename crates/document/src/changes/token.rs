@@ -53,14 +53,22 @@ impl ResumeToken {
     /// The token in a document.
     ///
     /// # Errors
-    /// `InvalidResumeToken` (260) for what is no token.
+    /// 40647 without a text, 40649 for an empty one, `FailedToParse` (9) for one that is not of hexadecimal digits,
+    /// `InvalidResumeToken` (260) for one of another server.
     pub fn parse(token: Document<'_>) -> Result<Self> {
-        let invalid = || Error::new(ErrorCode::INVALID_RESUME_TOKEN, format!("the resume token {token} is not valid"));
-        let text = match token.get("_data") {
-            Some(Value::String(text)) => text.as_str().ok_or_else(invalid)?,
-            _ => return Err(invalid()),
+        let refused = |code, what: &str| Err(Error::new(code, format!("Bad resume token: {what}: {token}")));
+        let text = match (token.get("_data"), token.elements().count()) {
+            (Some(Value::String(text)), 1) => text.as_str().unwrap_or_default(),
+            _ => return refused(ErrorCode::new(40647), "_data is missing or of a wrong type"),
         };
+        if text.is_empty() {
+            return refused(ErrorCode::new(40649), "_data is empty");
+        }
         let digits = |at: usize| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok();
+        if !text.len().is_multiple_of(2) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return refused(ErrorCode::FAILED_TO_PARSE, "_data is not of hexadecimal digits");
+        }
+        let invalid = || Error::new(ErrorCode::INVALID_RESUME_TOKEN, format!("the resume token {token} is not valid"));
         let bytes: Vec<u8> = (0..BYTES).map(digits).collect::<Option<_>>().ok_or_else(invalid)?;
         if text.len() != 2 * BYTES {
             return Err(invalid());
@@ -102,8 +110,14 @@ mod tests {
         for one in tokens {
             assert_eq!(ResumeToken::parse(one.document().view()).unwrap(), one);
         }
-        for wrong in [doc! {}, doc! {"_data": 1}, doc! {"_data": "00"}, doc! {"_data": "ZZ".repeat(21).as_str()}] {
-            assert_eq!(ResumeToken::parse(wrong.view()).unwrap_err().code().number(), 260, "{wrong:?}");
+        for (wrong, code) in [
+            (doc! {}, 40647),
+            (doc! {"_data": 1}, 40647),
+            (doc! {"_data": ""}, 40649),
+            (doc! {"_data": "ZZ".repeat(21).as_str()}, 9),
+            (doc! {"_data": "00"}, 260),
+        ] {
+            assert_eq!(ResumeToken::parse(wrong.view()).unwrap_err().code().number(), code, "{wrong:?}");
         }
     }
 }

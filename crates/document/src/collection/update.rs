@@ -49,7 +49,7 @@ pub struct UpdateStatement {
 pub struct UpdateResult {
     /// The documents that matched.
     pub matched: u64,
-    /// Those of them that are different now.
+    /// Those of them that are different now, or were replaced.
     pub modified: u64,
     /// The `_id` of the document that was inserted.
     pub upserted: Option<ValueBuf>,
@@ -194,7 +194,9 @@ impl DocumentTransaction {
         let mut result = UpdateResult::default();
         for matched in self.matches(collection, &statement.query)? {
             result.matched += 1;
-            result.modified += u64::from(self.update_match(collection, &statement.update, &matched)?.modified);
+            let changed = self.update_match(collection, &statement.update, &matched)?;
+            // MongoDB does not look whether a replacement is the same.
+            result.modified += u64::from(changed.modified || statement.update.is_replacement());
         }
         if result.matched == 0 && statement.upsert {
             let new = self.upsert(collection, &statement.query.filter, &statement.update)?;

@@ -87,6 +87,7 @@ fn aggregate(call: &Call<'_>) -> Result<Reply> {
     }
     let batch = cursor_option(call)?;
     let stages = call.array("pipeline").unwrap_or(crate::bson::Array::empty());
+    check_in_transaction(call, stages)?;
     if let Some(operand) = change_stream::operand(stages) {
         return change_stream::open(call, stages, operand, batch);
     }
@@ -117,6 +118,31 @@ fn explain(call: &Call<'_>) -> Result<Reply> {
 
 /// The most bytes of a document of a result: a little more than of one that is stored.
 const RESULT_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + (16 << 10);
+
+/// Refuses stages that no transaction has.
+fn check_in_transaction(call: &Call<'_>, stages: crate::bson::Array<'_>) -> Result<()> {
+    const STAGES: [&str; 8] = [
+        "$collStats",
+        "$currentOp",
+        "$indexStats",
+        "$listLocalSessions",
+        "$listSessions",
+        "$merge",
+        "$out",
+        "$planCacheStats",
+    ];
+    if !call.is_in_transaction() {
+        return Ok(());
+    }
+    let mut names = stages.values().filter_map(|stage| stage.as_document()?.first()).map(|first| first.name);
+    match names.find(|name| STAGES.iter().any(|stage| *name == *stage)) {
+        Some(name) => {
+            let what = format!("{name} cannot be used in a transaction");
+            Err(Error::new(ErrorCode::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, what))
+        }
+        None => Ok(()),
+    }
+}
 
 /// The documents that a pipeline gives.
 struct Found {

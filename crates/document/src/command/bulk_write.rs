@@ -20,11 +20,11 @@ pub(super) const COMMANDS: &[Command] =
         .fields(&[
             Field::required("ops", FieldType::Documents),
             Field::required("nsInfo", FieldType::Documents),
-            Field::optional("ordered", FieldType::Bool),
+            Field::optional("ordered", FieldType::StrictBool),
             Field::optional("bypassDocumentValidation", FieldType::Bool),
             Field::optional("bypassEmptyTsReplacement", FieldType::Bool),
             Field::optional("let", FieldType::Object),
-            Field::optional("errorsOnly", FieldType::Bool),
+            Field::optional("errorsOnly", FieldType::StrictBool),
             Field::optional("cursor", FieldType::Object),
             Field::optional("stmtId", FieldType::Int),
             Field::optional("stmtIds", FieldType::Array),
@@ -41,12 +41,12 @@ const INSERT_FIELDS: &[Field] =
 const UPDATE_FIELDS: &[Field] = &[
     Field::required("update", FieldType::Int),
     Field::required("filter", FieldType::Object),
-    Field::required("updateMods", FieldType::OneOf(&[Kind::Document, Kind::Array])),
-    Field::optional("multi", FieldType::Bool),
-    Field::optional("upsert", FieldType::Bool),
+    Field::required("updateMods", FieldType::Any),
+    Field::optional("multi", FieldType::StrictBool),
+    Field::optional("upsert", FieldType::StrictBool),
     Field::optional("upsertSupplied", FieldType::Bool),
     Field::optional("arrayFilters", FieldType::Documents),
-    Field::optional("hint", FieldType::OneOf(&[Kind::String, Kind::Document])),
+    Field::optional("hint", FieldType::Any),
     Field::optional("constants", FieldType::Object),
     Field::optional("collation", FieldType::Object),
     Field::optional("sort", FieldType::Object),
@@ -55,8 +55,8 @@ const UPDATE_FIELDS: &[Field] = &[
 const DELETE_FIELDS: &[Field] = &[
     Field::required("delete", FieldType::Int),
     Field::required("filter", FieldType::Object),
-    Field::optional("multi", FieldType::Bool),
-    Field::optional("hint", FieldType::OneOf(&[Kind::String, Kind::Document])),
+    Field::optional("multi", FieldType::StrictBool),
+    Field::optional("hint", FieldType::Any),
     Field::optional("collation", FieldType::Object),
 ];
 
@@ -101,13 +101,13 @@ impl<'r> Operation<'r> {
         })?;
         let document = |name| value(operation, name).and_then(|value| value.as_document());
         let filter = document("filter").unwrap_or(Document::empty());
-        let (hint, collation) = (value(operation, "hint"), value(operation, "collation"));
+        let (hint, collation) = (operation.get("hint"), value(operation, "collation"));
         let multi = is_set(operation, "multi");
         let what = match name {
             "insert" => What::Insert(document("document").unwrap_or(Document::empty())),
             "update" => What::Update(UpdateSpec {
                 filter,
-                update: value(operation, "updateMods").unwrap_or(Value::Null),
+                update: operation.get("updateMods").unwrap_or(Value::Null),
                 constants: document("constants"),
                 array_filters: value(operation, "arrayFilters"),
                 hint,

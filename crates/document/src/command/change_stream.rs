@@ -70,6 +70,10 @@ fn watched(call: &Call<'_>, all: bool) -> Result<(Watched, String)> {
                     with no collection name";
         return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
     }
+    if matches!(database, "admin" | "config" | "local") || namespace.collection().starts_with("system.") {
+        let what = format!("$changeStream may not be opened on the internal namespace {namespace}");
+        return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
+    }
     if let Some(Entry::View(_)) = call.state.database.catalog().find(&namespace) {
         let what = format!("$changeStream is not supported on the view {namespace}");
         return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED_ON_VIEW, what));

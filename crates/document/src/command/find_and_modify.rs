@@ -6,7 +6,7 @@ use super::spec::{Field, FieldType, Privilege, Target};
 use super::state::Counters;
 use super::writes::{Written, query};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::collection::find_and_modify::Action;
 use crate::collection::{FindAndModify, FoundAndModified};
 use crate::notes::Outcome;
@@ -22,7 +22,7 @@ pub(super) const COMMANDS: &[Command] =
             Field::optional("query", FieldType::Object),
             Field::optional("sort", FieldType::Object),
             Field::optional("remove", FieldType::Bool),
-            Field::optional("update", FieldType::OneOf(&[Kind::Document, Kind::Array])),
+            Field::optional("update", FieldType::Any),
             Field::optional("new", FieldType::Bool),
             Field::optional("fields", FieldType::Object),
             Field::optional("upsert", FieldType::Bool),
@@ -30,7 +30,7 @@ pub(super) const COMMANDS: &[Command] =
             Field::optional("bypassEmptyTsReplacement", FieldType::Bool),
             Field::optional("collation", FieldType::Object),
             Field::optional("arrayFilters", FieldType::Documents),
-            Field::optional("hint", FieldType::OneOf(&[Kind::String, Kind::Document])),
+            Field::optional("hint", FieldType::Any),
             Field::optional("let", FieldType::Object),
             Field::optional("stmtId", FieldType::Int),
             Field::optional("sampleId", FieldType::Any),
@@ -60,7 +60,8 @@ fn check_options(call: &Call<'_>) -> Result<()> {
 
 fn compile(call: &Call<'_>) -> Result<FindAndModify> {
     let context = call.context()?;
-    let mut query = query(call.document_or_empty("query"), call.value("hint"), call.value("collation"), &context)?;
+    let mut query =
+        query(call.document_or_empty("query"), call.request.body.get("hint"), call.value("collation"), &context)?;
     query.sort = call.document("sort").filter(|sort| !sort.is_empty()).map(Sort::parse).transpose()?;
     let fields = call.document("fields").filter(|fields| !fields.is_empty());
     query.projection = fields.map(|fields| Projection::parse(fields, Use::Find, &context)).transpose()?;

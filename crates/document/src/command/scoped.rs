@@ -64,6 +64,10 @@ fn scope(call: &Call<'_>, session: &Session, number: i64) -> Result<Scope> {
         return Ok(Scope::Alone);
     }
     check_in_transaction(call.command, call.request.database)?;
+    if generic.write_concern.is_some() {
+        let what = "writeConcern is not allowed within a multi-statement transaction";
+        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    }
     if generic.start_transaction {
         if generic.read_concern.at.is_some() {
             let what = "readConcern atClusterTime is not supported in transactions";

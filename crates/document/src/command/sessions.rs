@@ -8,6 +8,7 @@ use super::generic::session_id;
 use super::parse::wrong_type;
 use super::scoped::close_cursors;
 use super::spec::{Field, FieldType, Privilege, Target};
+use super::writes::check_fields;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Kind, Value};
 use crate::session::{Session, SessionId};
@@ -43,6 +44,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .admin_only()
         .stable(),
 ];
+
+/// The fields that name a user.
+const USER_FIELDS: &[Field] = &[Field::required("user", FieldType::String), Field::required("db", FieldType::String)];
 
 /// Minutes after which a session ends that is not used.
 const TIMEOUT_MINUTES: i32 = 30;
@@ -103,16 +107,14 @@ fn kill_sessions(call: &Call<'_>) -> Result<Reply> {
 fn kill_all(call: &Call<'_>) -> Result<Reply> {
     let values = call.request.body.first().and_then(|first| first.value.as_array());
     let mut users = Vec::new();
-    for value in values.into_iter().flatten() {
-        let text = |name: &str| {
-            let text = value.as_document()?.get(name)?.as_str()?.to_owned();
-            Some(text)
+    for (at, value) in (0..).zip(values.into_iter().flatten().filter(|value| !value.is_nullish())) {
+        let name = "killAllSessions.killAllSessions";
+        let Some(user) = value.as_document() else {
+            return Err(wrong_type(&format!("{name}.{at}"), &value, &[Kind::Document]));
         };
-        let (Some(user), Some(database)) = (text("user"), text("db")) else {
-            let what = "killAllSessions takes an array of {user: .., db: ..}";
-            return Err(Error::new(ErrorCode::IDL_FAILED_TO_PARSE, what));
-        };
-        users.push(format!("{database}.{user}"));
+        check_fields(name, USER_FIELDS, user)?;
+        let text = |name| user.get(name).and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default();
+        users.push(format!("{}.{}", text("db"), text("user")));
     }
     kill(call, |id| users.is_empty() || users.contains(&id.user));
     Ok(Reply::new())

@@ -57,7 +57,7 @@ pub(super) const COMMANDS: &[Command] = &[
 /// The fields of a statement of `update`.
 const UPDATE_FIELDS: &[Field] = &[
     Field::required("q", FieldType::Object),
-    Field::required("u", FieldType::OneOf(&[Kind::Document, Kind::Array])),
+    Field::required("u", FieldType::Any),
     Field::optional("c", FieldType::Object),
     Field::optional("multi", FieldType::Bool),
     Field::optional("upsert", FieldType::Bool),
