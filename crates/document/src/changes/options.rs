@@ -2,7 +2,7 @@
 
 use super::token::{ResumeToken, TokenKind};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Timestamp, Value};
+use crate::bson::{Document, Element, Timestamp, Value};
 
 /// What a stream shows, and from where on.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ impl StreamOptions {
             return Err(Error::new(ErrorCode::new(6_188_500), what));
         };
         let (mut parsed, mut starts) = (Self::default(), 0);
-        for element in spec.elements().filter(|element| !element.value.is_nullish()) {
+        for element in spec.elements().filter(is_given) {
             let (name, value) = (element.name.to_str_lossy(), element.value);
             let mismatch = |expected: &str| {
                 let what = format!(
@@ -117,16 +117,28 @@ impl StreamOptions {
                 }
             }
         }
-        if starts > 1 && spec.get("startAtOperationTime").is_none_or(|at| at.is_nullish()) {
-            let what = "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage";
-            return Err(Error::new(ErrorCode::new(50865), what));
-        }
-        if starts > 1 {
-            let what = "Only one type of resume option is allowed, but multiple were found.";
-            return Err(Error::new(ErrorCode::new(40674), what));
-        }
+        check_starts(spec, starts)?;
         Ok(parsed)
     }
+}
+
+/// Whether an option is given: a null is none, but for those that are true or false.
+fn is_given(element: &Element<'_>) -> bool {
+    let name = element.name.to_str_lossy();
+    !element.value.is_nullish() || name.starts_with("show") || name.starts_with("all")
+}
+
+/// Refuses several places to begin at.
+fn check_starts(spec: Document<'_>, starts: usize) -> Result<()> {
+    if starts < 2 {
+        return Ok(());
+    }
+    let (code, what) = if spec.get("startAtOperationTime").is_none_or(|at| at.is_nullish()) {
+        (50865, "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage")
+    } else {
+        (40674, "Only one type of resume option is allowed, but multiple were found.")
+    };
+    Err(Error::new(ErrorCode::new(code), what))
 }
 
 fn images(field: &str, value: &str) -> Result<FullDocument> {

@@ -3,6 +3,7 @@
 use super::call::{Call, Reply};
 use super::commands::Command;
 use super::cursors::{Cursor, Known};
+use super::find::hint as hint_of;
 use super::insert::check_statements;
 use super::reply::{append_details, count, cursor_option, first_batch, short};
 use super::spec::{Field, FieldType, Privilege, Target};
@@ -101,6 +102,11 @@ impl<'r> Operation<'r> {
         })?;
         let document = |name| value(operation, name).and_then(|value| value.as_document());
         let filter = document("filter").unwrap_or(Document::empty());
+        operation.get("hint").map(hint_of).transpose()?;
+        if !matches!(operation.get("updateMods"), None | Some(Value::Document(_) | Value::Array(_))) {
+            let what = "Update argument must be either an object or an array";
+            return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
+        }
         let (hint, collation) = (operation.get("hint"), value(operation, "collation"));
         let multi = is_set(operation, "multi");
         let what = match name {
