@@ -9,6 +9,7 @@ use spinney_document::{Error, ErrorCode, Result};
 use super::session::Session;
 use super::spec::{Call, Incoming};
 use super::{authorize, open_transaction, table};
+use crate::base::fields::whole;
 use crate::state::Server;
 use crate::state::fail_points::{Loss, Place};
 
@@ -74,6 +75,10 @@ fn run_command(server: &Server, session: &mut Session, incoming: &Incoming<'_>) 
 
 fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> Result<DocumentBuf> {
     let name = incoming.name();
+    let limited = || incoming.body.get("maxTimeMS").as_ref().and_then(whole).is_some_and(|time| time > 0);
+    if server.settings.test_commands && limited() && server.fail_points.times_out() {
+        return Err(Error::new(ErrorCode::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
+    }
     let Some(command) = table::find(name, server.settings.test_commands) else {
         return run_of_library(server, session, incoming);
     };

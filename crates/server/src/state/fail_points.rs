@@ -1,5 +1,6 @@
 //! Commands that fail on purpose, for tests of drivers: `configureFailPoint` with `failCommand`, and with
-//! `onPrimaryTransactionalWrite`, by which the connection of a retryable write is lost before the write or behind it.
+//! `onPrimaryTransactionalWrite`, by which the connection of a retryable write is lost before the write or behind it,
+//! and `maxTimeAlwaysTimeOut`.
 
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use crate::base::fields::Fields;
 pub struct FailPoints {
     fail_command: Mutex<FailCommand>,
     lost_write: Mutex<LostWrite>,
+    /// The fail point `maxTimeAlwaysTimeOut`: the time of every command that has one is over at once.
+    time_out: Mutex<Mode>,
 }
 
 /// The fail point `onPrimaryTransactionalWrite`.
@@ -88,6 +91,10 @@ impl FailPoints {
     /// (14).
     pub fn configure(&self, name: &str, mode: Value<'_>, data: Document<'_>) -> Result<i64> {
         let mode = Mode::parse(mode)?;
+        if name == "maxTimeAlwaysTimeOut" {
+            *self.time_out.lock() = mode;
+            return Ok(0);
+        }
         if name == "onPrimaryTransactionalWrite" {
             return self.configure_lost_write(mode, data);
         }
@@ -116,6 +123,11 @@ impl FailPoints {
         let entered = point.entered;
         *point = LostWrite { mode, loss, entered };
         Ok(entered)
+    }
+
+    /// Whether a command whose time is limited is to fail as if the time were over.
+    pub fn times_out(&self) -> bool {
+        self.time_out.lock().step()
     }
 
     /// How the connection of a retryable write is to be lost, if it is.
@@ -293,6 +305,14 @@ mod tests {
         assert!(points.meet("insert", Some("a")).is_some());
         set(&points, r#"{"m": "off"}"#, "{}");
         assert!(points.meet("insert", Some("a")).is_none());
+    }
+
+    #[test]
+    fn the_time_of_commands_is_over_as_often_as_the_mode_says() {
+        let points = FailPoints::default();
+        let times = spinney_document::doc! {"times": 1};
+        points.configure("maxTimeAlwaysTimeOut", Value::Document(times.view()), Document::empty()).unwrap();
+        assert_eq!((points.times_out(), points.times_out()), (true, false));
     }
 
     #[test]
