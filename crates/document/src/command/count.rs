@@ -13,7 +13,7 @@ use super::reply::count as number;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{
-    Array, DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf, equal, hash,
+    Array, DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf, compare, equal, hash,
 };
 use crate::catalog::{Entry, Namespace};
 use crate::exec::Execution;
@@ -148,7 +148,7 @@ fn distinct(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;
     let key = call.text("key").unwrap_or_default();
     if key.contains('\0') {
-        return Err(Error::new(ErrorCode::new(5_510_800), "a path cannot hold a zero"));
+        return Err(Error::new(ErrorCode::new(31032), "a path cannot hold a zero"));
     }
     let query = query(call)?;
     let mut values = Values::default();
@@ -208,7 +208,7 @@ fn values_in<'d>(array: Array<'d>, parts: &[Part], add: &mut dyn FnMut(Value<'d>
     }
 }
 
-/// Distinct values in the order in which they were met first.
+/// Distinct values. Of equal ones that differ in type, the first is kept.
 #[derive(Debug, Default)]
 struct Values {
     values: Vec<ValueBuf>,
@@ -247,7 +247,9 @@ impl Values {
         Ok(())
     }
 
-    fn reply(&self) -> Reply {
+    /// The values in their order.
+    fn reply(&mut self) -> Reply {
+        self.values.sort_by(|a, b| compare(&a.view(), &b.view()));
         let mut reply = Reply::new();
         reply.open_array("values");
         self.values.iter().for_each(|value| {

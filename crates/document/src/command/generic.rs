@@ -339,9 +339,6 @@ fn write_concern(command: &Declaration, concern: Document<'_>) -> Result<WriteCo
     if fsync == Some(true) && parsed.journal == Some(true) {
         return Err(failed("fsync and j options cannot be used together".to_owned()));
     }
-    if parsed.w == Some(Acknowledged::Servers(0)) && parsed.journal == Some(true) {
-        return Err(failed("Cannot set both w:0 and j:true".to_owned()));
-    }
     if fsync == Some(true) {
         parsed.journal = Some(true);
     }
@@ -364,7 +361,7 @@ fn acknowledged(value: &Value<'_>) -> Result<Acknowledged> {
             None => Ok(Acknowledged::Servers(1)),
         };
     }
-    match long_of(value) {
+    match long_of(value).filter(|_| value.as_number().is_some_and(|number| !number.is_nan())) {
         Some(servers @ 0..=50) => Ok(Acknowledged::Servers(servers)),
         Some(_) => failed("w has to be a non-negative number and not greater than 50"),
         None => failed("w has to be a number, string, or object"),
