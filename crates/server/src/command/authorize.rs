@@ -8,6 +8,7 @@ use super::session::Session;
 use super::spec::Incoming;
 use crate::auth::RoleName;
 use crate::auth::roles::{Target, allow};
+use crate::base::fields::{truth, whole};
 use crate::state::Server;
 
 /// Commands of the library that a client may run before it has logged in: what a handshake needs, and nothing of data.
@@ -36,24 +37,63 @@ pub fn check(
         return Err(Error::new(ErrorCode::UNAUTHORIZED, what));
     }
     let roles: Vec<RoleName> = session.logins.iter().flat_map(|login| login.roles.iter().cloned()).collect();
-    let wanted =
-        declared.privileges.iter().map(|privilege| (privilege.action, target(privilege.resource, incoming, declared)));
-    let mut allowed = true;
-    for (action, target) in wanted {
-        allowed &= allow(&roles, action, target);
-    }
-    let pipeline = incoming.body.get("pipeline").and_then(|pipeline| pipeline.as_array());
-    if let Some(pipeline) = pipeline {
-        allowed &= pipeline_is_allowed(&roles, incoming.database, pipeline);
-    }
-    if declared.name == "renameCollection" {
-        allowed &= rename_is_allowed(&roles, incoming);
-    }
-    if allowed {
+    if is_allowed(server, &roles, incoming, declared) {
         return Ok(());
     }
     let what = format!("not authorized on {} to execute command {}", incoming.database, incoming.name());
     Err(Error::new(ErrorCode::UNAUTHORIZED, what))
+}
+
+/// Whether roles allow a command: what it declares, and what follows from its fields.
+fn is_allowed(server: &Server, roles: &[RoleName], incoming: &Incoming<'_>, declared: &Declaration) -> bool {
+    match declared.name {
+        "renameCollection" => return rename_is_allowed(roles, incoming),
+        "bulkWrite" => return bulk_write_is_allowed(roles, incoming),
+        "explain" => return explained_is_allowed(server, roles, incoming),
+        _ => {}
+    }
+    let declared_are = declared
+        .privileges
+        .iter()
+        .all(|privilege| allow(roles, privilege.action, target(privilege.resource, incoming, declared)));
+    let pipeline = incoming.body.get("pipeline").and_then(|pipeline| pipeline.as_array());
+    declared_are && pipeline.is_none_or(|pipeline| pipeline_is_allowed(roles, incoming.database, pipeline))
+}
+
+/// Whether the command within an `explain` is allowed; one that is not known is refused by the library.
+fn explained_is_allowed(server: &Server, roles: &[RoleName], incoming: &Incoming<'_>) -> bool {
+    let Some(body) = incoming.body.first().and_then(|first| first.value.as_document()) else { return true };
+    let inner = Incoming { body, ..*incoming };
+    match server.service.command(inner.name()) {
+        Some(declared) if declared.name != "explain" => is_allowed(server, roles, &inner, declared),
+        Some(_) => false,
+        None => true,
+    }
+}
+
+/// Whether each write of a `bulkWrite` is allowed on its collection.
+fn bulk_write_is_allowed(roles: &[RoleName], incoming: &Incoming<'_>) -> bool {
+    let documents = |name: &str| -> Vec<Document<'_>> {
+        let array = incoming.body.get(name).and_then(|array| array.as_array());
+        let beside = incoming.sequences.iter().filter(|(field, _)| *field == name).flat_map(|(_, documents)| documents);
+        array.into_iter().flatten().filter_map(|value| value.as_document()).chain(beside.copied()).collect()
+    };
+    let namespaces = documents("nsInfo");
+    documents("ops").iter().all(|write| {
+        let Some(first) = write.first() else { return true };
+        let place = whole(&first.value).and_then(|at| usize::try_from(at).ok()).and_then(|at| namespaces.get(at));
+        let namespace = place.and_then(|namespace| namespace.get("ns")).and_then(|namespace| namespace.as_str());
+        // What makes no sense is refused by the library, before it writes.
+        let Some(namespace) = namespace else { return true };
+        let upsert = write.get("upsert").as_ref().and_then(truth) == Some(true);
+        let actions: &[&str] = match first.name.as_str() {
+            Some("insert") => &["insert"],
+            Some("update") if upsert => &["update", "insert"],
+            Some("update") => &["update"],
+            _ => &["remove"],
+        };
+        actions.iter().all(|action| allow(roles, action, namespace_target(namespace)))
+    })
 }
 
 /// Reads the roles of the connection's users again when users were changed since.

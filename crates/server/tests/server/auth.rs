@@ -115,3 +115,31 @@ fn a_user_cannot_give_roles_that_are_not_the_users_to_give() {
         DocumentBuf::from(privileges.view()).view().to_json().contains(r#""resource":{"db":"app","collection":""}"#)
     );
 }
+
+#[test]
+fn what_a_command_contains_must_be_allowed_too() {
+    let server = server();
+    let mut root = with_root(&server);
+    root.ok("app", r#"{"insert": "c", "documents": [{"_id": 1}]}"#);
+    root.ok("other", r#"{"insert": "c", "documents": [{"_id": 1}]}"#);
+    root.ok("app", r#"{"createUser": "reader", "pwd": "a", "roles": ["read"]}"#);
+    root.ok("app", r#"{"createUser": "writer", "pwd": "a", "roles": ["readWrite"]}"#);
+    let (mut reader, mut writer) = (server.client(), server.client());
+    reader.log_in(Mechanism::Sha256, "app", "reader", "a");
+    writer.log_in(Mechanism::Sha256, "app", "writer", "a");
+    reader.ok("app", r#"{"explain": {"find": "c"}}"#);
+    assert_eq!(reader.code("other", r#"{"explain": {"find": "c"}}"#), 13);
+    let bulk = |namespace: &str| {
+        format!(
+            r#"{{"bulkWrite": 1, "ops": [{{"insert": 0, "document": {{}}}}], "nsInfo": [{{"ns": "{namespace}"}}]}}"#
+        )
+    };
+    assert_eq!(reader.code("admin", &bulk("app.c")), 13);
+    assert_eq!(writer.code("admin", &bulk("other.c")), 13);
+    assert_eq!(writer.code("admin", &bulk("admin.system.users")), 13);
+    writer.ok("admin", &bulk("app.c"));
+    assert_eq!(reader.code("app", r#"{"aggregate": "c", "pipeline": [{"$out": "d"}], "cursor": {}}"#), 13);
+    assert_eq!(reader.code("admin", r#"{"renameCollection": "app.c", "to": "app.d"}"#), 13);
+    assert_eq!(writer.code("admin", r#"{"renameCollection": "app.c", "to": "other.d"}"#), 13);
+    writer.ok("admin", r#"{"renameCollection": "app.c", "to": "app.d"}"#);
+}
