@@ -33,6 +33,8 @@ pub enum End {
     Failed(io::Error),
     /// The client broke the protocol.
     Protocol(Error),
+    /// A command panicked, which is a bug.
+    Panicked,
 }
 
 impl From<io::Error> for End {

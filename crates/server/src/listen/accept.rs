@@ -1,5 +1,6 @@
 //! Taking connections in, each to a thread of its own.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::Builder;
@@ -72,7 +73,7 @@ fn run(server: &Server, transport: Arc<Transport>, tls: Option<&Tls>, seat: &Sea
     let network = &server.service.state().network;
     network.connections.fetch_add(1, Ordering::Relaxed);
     network.connections_created.fetch_add(1, Ordering::Relaxed);
-    let end = serve(server, &mut session, channel);
+    let end = guarded(|| serve(server, &mut session, channel));
     open_transaction::end(&server.service, &mut session);
     network.connections.fetch_sub(1, Ordering::Relaxed);
     match end {
@@ -80,10 +81,29 @@ fn run(server: &Server, transport: Arc<Transport>, tls: Option<&Tls>, seat: &Sea
         End::Failed(error) => {
             server.log.info("connection ended", &[("connection", &number), ("error", &error.to_string())]);
         }
+        End::Panicked => server.log.warning("a command panicked", &[("connection", &number)]),
         End::Protocol(error) => {
             server.counters.protocol_errors.add(1);
             let fields = [("connection", number.as_str()), ("error", error.message())];
             server.log.warning("a client broke the protocol", &fields);
         }
+    }
+}
+
+/// The end of a connection whose commands may panic, by a bug, so that only this connection ends. The panic's message
+/// is on standard error.
+fn guarded(serve: impl FnOnce() -> End) -> End {
+    // What a command changes is a transaction, which ends with it; what connections share is changed in single steps.
+    catch_unwind(AssertUnwindSafe(serve)).unwrap_or(End::Panicked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_ends_its_connection_only() {
+        assert!(matches!(guarded(|| panic!("a bug")), End::Panicked));
+        assert!(matches!(guarded(|| End::Closed), End::Closed));
     }
 }
