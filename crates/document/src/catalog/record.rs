@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use spinney::{Durability, Lsn, Table, TableId, Transaction};
+use spinney::{Durability, ErrorKind, Lsn, Table, TableId, Transaction};
 
 use crate::base::{Environment, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp, Value};
@@ -236,8 +236,22 @@ struct Seen {
 }
 
 impl Seen {
+    /// Reads the whole log; again from its new start when it went on meanwhile.
     fn read(&mut self, engine: &spinney::Database, clock: &ClusterClock) -> Result<()> {
-        for commit in engine.changes(engine.log_start())? {
+        let mut start = engine.log_start();
+        loop {
+            *self = Self::default();
+            match self.read_from(engine, clock, start) {
+                Err(error) if error.kind() == ErrorKind::Gone && engine.log_start() > start => {
+                    start = engine.log_start();
+                }
+                done => return Ok(done?),
+            }
+        }
+    }
+
+    fn read_from(&mut self, engine: &spinney::Database, clock: &ClusterClock, start: Lsn) -> spinney::Result<()> {
+        for commit in engine.changes(start)? {
             let Some(note) = Note::decode(commit?.note()) else { continue };
             if let Some(time) = note.time {
                 clock.advance(time);

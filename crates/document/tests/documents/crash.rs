@@ -49,6 +49,10 @@ struct Progress {
 
 fn open(machine: &SimEnv, seed: u64) -> Result<Database> {
     let mut options = Options::default().memory_bytes(16 << 20).durability(Durability::Sync);
+    if seed % 3 == 1 {
+        // Commits have notes then.
+        options = options.log_keep_bytes(256 << 10);
+    }
     if seed.is_multiple_of(2) {
         options = options.memtable_bytes(4096).log_segment_bytes(64 << 10).log_bytes_max(128 << 10);
     }

@@ -18,7 +18,8 @@ const NAP: Duration = Duration::from_millis(1);
 /// back; a commit that is not forced to the device ([`Buffered`](crate::Durability::Buffered)) when something later is.
 ///
 /// While it is open the log is kept from its position on, of what no recovery needs at most
-/// [`Options::log_bytes_max`](crate::Options) bytes: then the log goes on without the feed, which fails.
+/// [`Options::log_bytes_max`](crate::Options) bytes, and `log_keep_bytes`: then the log goes on without the feed, which
+/// fails.
 ///
 /// As an iterator it shows the commits that are there, as [`ChangeFeed::poll`] does: its end is the newest commit, and
 /// when there are further commits it goes on. [`ChangeFeed::wait`] waits for them.
@@ -125,7 +126,10 @@ impl ChangeFeed {
     pub(crate) fn new(db: DatabaseHandle, from: Lsn) -> Result<Self> {
         let core = db.core();
         core.state.health.check_open()?;
-        let cursor = core.commits.log.cursor(from, core.state.options.log_bytes_max)?;
+        let options = &core.state.options;
+        // What the options keep is kept without the feed.
+        let pinned_bytes_max = options.log_bytes_max.saturating_add(options.log_keep_bytes);
+        let cursor = core.commits.log.cursor(from, pinned_bytes_max)?;
         Ok(Self { db, cursor, names: Names::default() })
     }
 
