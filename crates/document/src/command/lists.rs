@@ -23,7 +23,7 @@ pub(super) const COMMANDS: &[Command] = &[
         Field::optional("cursor", FieldType::Object),
         Field::optional("filter", FieldType::Object),
         Field::optional("nameOnly", FieldType::Bool),
-        Field::optional("authorizedCollections", FieldType::Bool),
+        Field::optional("authorizedCollections", FieldType::StrictBool),
     ])
     .needs(&[Privilege::on_database("listCollections")])
     .stable(),
@@ -31,7 +31,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .fields(&[
             Field::optional("filter", FieldType::Object),
             Field::optional("nameOnly", FieldType::Bool),
-            Field::optional("authorizedDatabases", FieldType::Bool),
+            Field::optional("authorizedDatabases", FieldType::StrictBool),
         ])
         .needs(&[Privilege::on_cluster("listDatabases")])
         .admin_only()
