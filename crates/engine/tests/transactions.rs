@@ -242,7 +242,7 @@ fn notes_come_out_of_the_feed_with_their_commits_also_after_a_crash() {
     assert_eq!(db.write(&lonely).unwrap_err().kind(), ErrorKind::Invalid);
     let mut long = Batch::new();
     long.put(&table, "k", number(1));
-    long.note(vec![0; (64 << 10) + 1]);
+    long.note(vec![0; (64 << 20) + 1]);
     assert_eq!(db.write(&long).unwrap_err().kind(), ErrorKind::Invalid);
     let start = db.log_start();
     drop((table, unlogged, db));
