@@ -71,7 +71,7 @@ impl Operator for Fetch {
                 ));
             }
             if self.exact {
-                run.count_document();
+                run.count_document()?;
             }
             if self.exact || run.matches(&mut next)? {
                 *row = next;

@@ -45,8 +45,7 @@ pub(super) trait Operator: fmt::Debug + Send {
 impl Run<'_> {
     /// Whether the row's document, which was read, matches the query.
     pub(super) fn matches(&self, row: &mut Row) -> Result<bool> {
-        self.counts.documents.set(self.counts.documents.get() + 1);
-        self.check(self.counts.documents.get())?;
+        self.count_document()?;
         let Some(document) = &row.document else { return Ok(false) };
         let view = Document::from_checked_bytes(document.bytes()).ok_or_else(damaged)?;
         let (matched, position) = self.query.filter.matches_at(view)?;
@@ -55,8 +54,12 @@ impl Run<'_> {
     }
 
     /// Counts a document.
-    pub(super) fn count_document(&self) {
+    ///
+    /// # Errors
+    /// When the search was interrupted.
+    pub(super) fn count_document(&self) -> Result<()> {
         self.counts.documents.set(self.counts.documents.get() + 1);
+        self.check(self.counts.documents.get())
     }
 
     /// Counts an entry of an index.

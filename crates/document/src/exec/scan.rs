@@ -58,7 +58,7 @@ impl Operator for CollectionScan {
     fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool> {
         row.reset();
         while let Some((id, bytes)) = self.0.advance()? {
-            run.counts.documents.set(run.counts.documents.get() + 1);
+            run.count_document()?;
             // Asked in place: only a document that matches is copied.
             let document = Document::from_checked_bytes(bytes).ok_or_else(damaged)?;
             let (matched, position) = run.query.filter.matches_at(document)?;

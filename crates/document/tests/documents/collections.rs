@@ -1,8 +1,14 @@
 //! Collections and indexes: what is written is found, constraints hold, and the catalog survives.
 
+use std::sync::Arc;
+
 use spinney::env::sim::SimEnv;
+use spinney_document::base::Interrupt;
 use spinney_document::bson::{Document, DocumentBuf, Value};
 use spinney_document::collection::WriteOptions;
+use spinney_document::expr::Context;
+use spinney_document::plan::Query;
+use spinney_document::query::Filter;
 use spinney_document::{Collection, Database, doc};
 
 pub(crate) fn open(machine: &SimEnv) -> Database {
@@ -324,4 +330,18 @@ fn the_number_of_documents_is_known_also_while_writers_go_on() {
     assert_eq!(things.count().unwrap(), 10);
     drop((things, db));
     assert_eq!(open(&machine).collection("app.things").unwrap().unwrap().count().unwrap(), 10);
+}
+
+#[test]
+fn a_scan_that_finds_nothing_can_be_interrupted() {
+    let db = open(&SimEnv::new(1));
+    let things = db.collection_or_create("app.things").unwrap();
+    let documents: Vec<_> = (0..1000).map(|id| doc! {"_id": id}).collect();
+    things.insert_many(documents.iter().map(DocumentBuf::view), true, WriteOptions::default()).unwrap();
+    let nothing = Filter::parse(doc! {"a": 1}.view(), &Context::default()).unwrap();
+    let interrupt = Arc::new(Interrupt::default());
+    let mut scan = things.find(Query::new(nothing)).unwrap();
+    scan.watch(&interrupt);
+    interrupt.kill();
+    assert_eq!(scan.advance().unwrap_err().code().number(), 11601);
 }
