@@ -110,20 +110,20 @@ pub(crate) struct ExportArgs {
   spinney doc find shop shop.orders --projection '{\"total\": 1, \"_id\": 0}'")]
 pub(crate) struct FindArgs {
     #[command(flatten)]
-    pub(super) collection: CollectionArgs,
-    /// Which documents
-    #[arg(value_name = "FILTER", default_value = "{}")]
-    pub(super) filter: String,
-    #[command(flatten)]
     pub(super) query: QueryArgs,
     /// Print JSON from which every type can be read back
     #[arg(long)]
     pub(super) canonical: bool,
 }
 
-/// The parts of a query but its filter.
+/// A query over a collection.
 #[derive(Debug, Args)]
 pub(crate) struct QueryArgs {
+    #[command(flatten)]
+    pub(super) collection: CollectionArgs,
+    /// Which documents
+    #[arg(value_name = "FILTER", default_value = "{}")]
+    pub(super) filter: String,
     /// The order
     #[arg(long, value_name = "JSON")]
     pub(super) sort: Option<String>,
@@ -165,11 +165,6 @@ pub(crate) struct AggregateArgs {
 #[command(after_help = "Examples:
   spinney doc explain shop shop.orders '{\"total\": {\"$gt\": 100}}' --sort '{\"total\": -1}'")]
 pub(crate) struct ExplainArgs {
-    #[command(flatten)]
-    pub(super) collection: CollectionArgs,
-    /// Which documents
-    #[arg(value_name = "FILTER", default_value = "{}")]
-    pub(super) filter: String,
     #[command(flatten)]
     pub(super) query: QueryArgs,
     /// Print the plan as JSON

@@ -26,12 +26,12 @@ const TOLD: [&str; 10] = [
 
 pub(super) fn run(args: &ExplainArgs, out: &mut Output) -> Result<()> {
     let document = |what: &str, text: Option<&String>| json_of(what, text.map_or("{}", String::as_str));
-    let (filter, sort) = (json_of("FILTER", &args.filter)?, document("--sort", args.query.sort.as_ref())?);
+    let (filter, sort) = (json_of("FILTER", &args.query.filter)?, document("--sort", args.query.sort.as_ref())?);
     let projection = document("--projection", args.query.projection.as_ref())?;
     let shown = Shown { filter: filter.view(), sort: sort.view(), projection: projection.view() };
-    look_at(&args.collection, |db, collection| {
+    look_at(&args.query.collection, |db, collection| {
         let watch = Stopwatch::start();
-        let mut execution = collection.find(query_of(&args.filter, &args.query, &context(db))?)?;
+        let mut execution = collection.find(query_of(&args.query, &context(db))?)?;
         let mut returned = 0;
         while execution.advance()?.is_some() {
             returned += 1;

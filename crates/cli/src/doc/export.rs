@@ -5,6 +5,7 @@ use super::query::{context, json_of, look_at};
 use crate::failure::Usage;
 use crate::out_file::OutFile;
 use crate::output::Output;
+use crate::store::show;
 use crate::tables::Size;
 use anyhow::{Result, bail};
 use indicatif::ProgressDrawTarget;
@@ -16,10 +17,6 @@ use spinney_lab::text::counted;
 use spinney_lab::{progress, signals};
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
-
-/// Shorter work is not worth a bar.
-const SHOWN_AFTER: Duration = Duration::from_secs(2);
 
 pub(super) fn run(args: &ExportArgs, out: &mut Output) -> Result<()> {
     let format = args.format.or_else(|| FormatArg::of(&args.file)).unwrap_or(FormatArg::Jsonl);
@@ -49,10 +46,7 @@ fn write(args: &ExportArgs, format: FormatArg, to: &mut impl Write) -> Result<u6
             count += 1;
             if count % 1000 == 0 {
                 stop.check()?;
-                if bar.is_hidden() && bar.elapsed() > SHOWN_AFTER {
-                    bar.set_draw_target(ProgressDrawTarget::stderr());
-                }
-                bar.set_position(count);
+                show(&bar, count, total.entries.max(count));
             }
         }
         bar.finish_and_clear();

@@ -39,8 +39,8 @@ pub(super) fn context(db: &Database) -> Context {
 }
 
 /// The query of arguments.
-pub(super) fn query_of(filter: &str, args: &QueryArgs, context: &Context) -> Result<Query> {
-    let mut query = Query::new(Filter::parse(json_of("FILTER", filter)?.view(), context)?);
+pub(super) fn query_of(args: &QueryArgs, context: &Context) -> Result<Query> {
+    let mut query = Query::new(Filter::parse(json_of("FILTER", &args.filter)?.view(), context)?);
     if let Some(sort) = &args.sort {
         query.sort = Some(Sort::parse(json_of("--sort", sort)?.view())?);
     }
@@ -60,8 +60,8 @@ pub(super) fn print(document: Document<'_>, canonical: bool, out: &mut Output) -
 
 /// Prints the documents that match a filter.
 pub(super) fn find(args: &FindArgs, out: &mut Output) -> Result<()> {
-    look_at(&args.collection, |db, collection| {
-        let query = query_of(&args.filter, &args.query, &context(db))?;
+    look_at(&args.query.collection, |db, collection| {
+        let query = query_of(&args.query, &context(db))?;
         for document in collection.find(query)? {
             print(document?.view(), args.canonical, out)?;
         }

@@ -8,8 +8,9 @@ use super::transaction::DocumentTransaction;
 use crate::base::Result;
 use crate::bson::Value;
 use crate::catalog::Index;
+use crate::catalog::index_entry::EntryParts;
 use crate::exec::stored::StoredDocument;
-use crate::keys::{Direction, TypeBits, append, field_len};
+use crate::keys::{Direction, TypeBits, append};
 
 /// The most documents of one transaction.
 const DOCUMENTS_MAX: usize = 500;
@@ -62,12 +63,8 @@ impl Collection {
         let bounds = (Bound::Included(low.as_slice()), Bound::Excluded(high.as_slice()));
         let mut entries = txn.engine().range(&index.table, bounds);
         while let Some((key, value)) = entries.advance()? {
-            let id = if index.spec.unique {
-                field_len(value, Direction::Ascending).and_then(|len| value.get(..len))
-            } else {
-                field_len(key, direction).and_then(|len| key.get(len..))
-            };
-            ids.extend(id.map(<[u8]>::to_vec));
+            let entry = EntryParts::of(&[direction], index.spec.unique, key, value);
+            ids.extend(entry.map(|entry| entry.id.to_vec()));
             if ids.len() == DOCUMENTS_MAX {
                 break;
             }

@@ -24,20 +24,7 @@ impl Command {
     /// A command without fields.
     #[must_use]
     pub const fn new(name: &'static str, target: Target, help: &'static str, run: Run) -> Self {
-        let declaration = Declaration {
-            name,
-            aliases: &[],
-            target,
-            fields: &[],
-            any_fields: false,
-            help,
-            privileges: &[],
-            access: Access::Neither,
-            in_transaction: false,
-            stable: false,
-            everywhere: true,
-        };
-        Self { declaration, run, explain: None }
+        Self { declaration: Declaration::new(name, target, help), run, explain: None }
     }
 
     /// The same command with other names that it has.

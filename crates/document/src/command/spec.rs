@@ -29,6 +29,26 @@ pub struct Declaration {
     pub everywhere: bool,
 }
 
+impl Declaration {
+    /// A command without fields, which anybody may run on any database.
+    #[must_use]
+    pub const fn new(name: &'static str, target: Target, help: &'static str) -> Self {
+        Self {
+            name,
+            aliases: &[],
+            target,
+            fields: &[],
+            any_fields: false,
+            help,
+            privileges: &[],
+            access: Access::Neither,
+            in_transaction: false,
+            stable: false,
+            everywhere: true,
+        }
+    }
+}
+
 /// What the value of the field is that names the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {

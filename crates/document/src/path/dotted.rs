@@ -43,6 +43,12 @@ impl Path {
         self.parts.first().map_or(&[], |part| part.name())
     }
 
+    /// Whether it is the path `_id`.
+    #[must_use]
+    pub fn is_id(&self) -> bool {
+        matches!(&self.parts[..], [only] if only.name() == b"_id")
+    }
+
     /// What is left of this path behind `above`, when it begins with that.
     #[must_use]
     pub fn below(&self, above: &Self) -> Option<Self> {

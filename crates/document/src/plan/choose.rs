@@ -18,7 +18,6 @@ use crate::base::{Error, ErrorCode, Result};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Index, Schema};
 use crate::keys::encode_id;
-use crate::path::Path;
 use crate::query::Filter;
 use crate::query::node::Node;
 use crate::query::predicate::{Comparison, Predicate};
@@ -98,7 +97,7 @@ fn finish(query: &Query, chosen: Candidate) -> Plan {
 /// The plan of a filter for one `_id`.
 fn by_id(filter: &Node) -> Option<Plan> {
     match filter {
-        Node::Leaf { path, test: Predicate::Compare(Comparison::Equal, id) } if is_id(path) => {
+        Node::Leaf { path, test: Predicate::Compare(Comparison::Equal, id) } if path.is_id() => {
             let mut key = Vec::with_capacity(32);
             encode_id(&mut key, &id.view());
             Some(Plan::Id(key))
@@ -106,10 +105,6 @@ fn by_id(filter: &Node) -> Option<Plan> {
         Node::And(parts) => parts.iter().find_map(by_id),
         _ => None,
     }
-}
-
-fn is_id(path: &Path) -> bool {
-    matches!(path.parts(), [only] if only.name() == b"_id")
 }
 
 fn usable(subject: Subject<'_>) -> impl Iterator<Item = &Arc<Index>> {

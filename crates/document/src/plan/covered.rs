@@ -12,8 +12,7 @@ pub fn covers(index: &Index, query: &Query) -> bool {
     if index.is_multikey() || query.return_key || !super::fields::is_ordered(index) {
         return false;
     }
-    let id = |path: &Path| matches!(path.parts(), [only] if only.name() == b"_id");
-    let has = |path: &Path| id(path) || index.paths.contains(path);
+    let has = |path: &Path| path.is_id() || index.paths.contains(path);
     // The sort is the index's, or of its fields.
     let mut needed: Vec<&Path> = query.sort.iter().flat_map(|sort| sort.fields()).map(|(path, _)| path).collect();
     if !paths_of(query.filter.root(), &mut needed) || !needed.iter().all(|path| has(path)) {

@@ -88,8 +88,7 @@ impl Shape<'_> {
         let order = self.order(query, &bounds);
         let grouped = order.map_or(0, |order| order.grouped);
         let Composed { groups, filters } = compose(self.directions, &bounds, grouped);
-        let single =
-            self.is_unique() && bounds.iter().all(|bounds| matches!(&bounds.intervals[..], [only] if only.is_point()));
+        let single = self.is_unique() && bounds.iter().all(Bounds::is_point);
         self.finish(
             query,
             Scan { index: self.index.cloned(), bounds, groups, filters, reverse: false, multikey: false, exact },

@@ -27,7 +27,7 @@ pub fn order_of(
     hashed: Option<usize>,
     id: bool,
 ) -> Option<Order> {
-    let single = |at: usize| fields[at].arrays == 0 && Some(at) != hashed && is_single(&bounds[at]);
+    let single = |at: usize| fields[at].arrays == 0 && Some(at) != hashed && bounds[at].is_point();
     // A field with one value takes no part in the order.
     let fixed = |path: &Path| (0..fields.len()).any(|at| fields[at].path == path && single(at));
     let mut wanted = sort.fields().iter().filter(|(path, _)| !fixed(path)).peekable();
@@ -43,7 +43,7 @@ pub fn order_of(
                 return None;
             }
             wanted.next();
-        } else if is_single(&bounds[at]) {
+        } else if bounds[at].is_point() {
             // All keys have the same value here, or hash.
         } else if reverse.is_none() && bounds[at].intervals.iter().all(Interval::is_point) {
             combinations = combinations.saturating_mul(bounds[at].intervals.len());
@@ -63,10 +63,6 @@ pub fn order_of(
         wanted.next();
     }
     wanted.next().is_none().then_some(Order { reverse: reverse.unwrap_or(false), grouped })
-}
-
-fn is_single(bounds: &Bounds) -> bool {
-    matches!(&bounds.intervals[..], [only] if only.is_point())
 }
 
 /// Whether a field that has arrays is in the order of a sort: the sort takes the least or greatest of all values, so

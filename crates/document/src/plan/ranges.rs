@@ -26,17 +26,9 @@ pub struct Composed {
 /// own.
 #[must_use]
 pub fn compose(directions: &[Direction], bounds: &[Bounds], grouped: usize) -> Composed {
-    let mut prefixes = vec![Vec::new()];
-    let mut used = 0;
-    for (direction, bounds) in directions.iter().zip(bounds).take(grouped) {
-        let points = in_order(&bounds.intervals, *direction);
-        prefixes = prefixes
-            .iter()
-            .flat_map(|prefix| points.iter().map(|point| with(prefix, &point.low.value.view(), *direction)))
-            .collect();
-        used += 1;
-    }
-    let (mut points, mut product) = (used, prefixes.len());
+    let fields = || directions.iter().copied().zip(bounds);
+    let prefixes = with_points(vec![Vec::new()], fields().take(grouped));
+    let (mut points, mut product) = (grouped, prefixes.len());
     // The following fields with points, while they do not become too many.
     while let Some(next) = bounds.get(points) {
         let count = next.intervals.len();
@@ -48,14 +40,7 @@ pub fn compose(directions: &[Direction], bounds: &[Bounds], grouped: usize) -> C
     }
     let last = bounds.get(points).filter(|last| product.saturating_mul(last.intervals.len()) <= RANGES_MAX);
     let groups = prefixes.into_iter().map(|prefix| {
-        let mut heads = vec![prefix.clone()];
-        for (direction, bounds) in directions.iter().zip(bounds).take(points).skip(grouped) {
-            let points = in_order(&bounds.intervals, *direction);
-            heads = heads
-                .iter()
-                .flat_map(|head| points.iter().map(|point| with(head, &point.low.value.view(), *direction)))
-                .collect();
-        }
+        let heads = with_points(vec![prefix.clone()], fields().take(points).skip(grouped));
         let ranges = match last {
             Some(last) if !last.is_full() => {
                 let intervals = in_order(&last.intervals, directions[points]);
@@ -129,6 +114,17 @@ fn in_order(intervals: &[Interval], direction: Direction) -> Vec<&Interval> {
         Direction::Ascending => intervals.iter().collect(),
         Direction::Descending => intervals.iter().rev().collect(),
     }
+}
+
+/// Keys with every combination of the values of fields that have only points.
+fn with_points<'b>(keys: Vec<Vec<u8>>, fields: impl Iterator<Item = (Direction, &'b Bounds)>) -> Vec<Vec<u8>> {
+    fields.fold(keys, |keys, (direction, bounds)| {
+        let points = in_order(&bounds.intervals, direction);
+        let each = |key: &Vec<u8>| {
+            points.iter().map(|point| with(key, &point.low.value.view(), direction)).collect::<Vec<_>>()
+        };
+        keys.iter().flat_map(each).collect()
+    })
 }
 
 fn with(prefix: &[u8], value: &Value<'_>, direction: Direction) -> Vec<u8> {

@@ -114,6 +114,12 @@ impl Bounds {
             && matches!(only.high.value.view(), Value::MaxKey) && only.low.inclusive && only.high.inclusive)
     }
 
+    /// Whether there is only one value.
+    #[must_use]
+    pub fn is_point(&self) -> bool {
+        matches!(&self.intervals[..], [only] if only.is_point())
+    }
+
     /// Whether a value is within.
     #[must_use]
     pub fn contains(&self, value: &Value<'_>) -> bool {

@@ -3,7 +3,7 @@
 use spinney_document::Result;
 use spinney_document::bson::{Document, DocumentBuilder, Kind};
 use spinney_document::command::Privilege;
-use spinney_document::command::spec::{Access, Declaration, Field, Target};
+use spinney_document::command::spec::{Declaration, Field, Target};
 
 use super::session::Session;
 use crate::base::fields::Fields;
@@ -74,19 +74,7 @@ impl Command {
     /// A command without fields, of any user on any database, whose first field may be anything.
     #[must_use]
     pub const fn new(name: &'static str, help: &'static str, run: Run) -> Self {
-        let declaration = Declaration {
-            name,
-            aliases: &[],
-            target: Target::Value(&[]),
-            fields: &[],
-            any_fields: false,
-            help,
-            privileges: &[],
-            access: Access::Neither,
-            in_transaction: false,
-            stable: false,
-            everywhere: true,
-        };
+        let declaration = Declaration::new(name, Target::Value(&[]), help);
         Self { declaration, before_login: false, lenient: false, test_only: false, run }
     }
 

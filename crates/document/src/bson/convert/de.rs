@@ -7,10 +7,9 @@ use serde::de::{
 };
 use serde::{Deserializer, forward_to_deserialize_any};
 
-use super::super::buf::ValueBuf;
 use super::super::view::{ArrayValues, Element, Elements, Value};
 use super::error::ConvertError;
-use super::types::AS_IS;
+use super::types::{AS_IS, to_bytes};
 
 type Converted<T> = Result<T, ConvertError>;
 
@@ -34,14 +33,6 @@ struct Values<'b> {
 struct Variant<'b> {
     name: String,
     data: Option<Value<'b>>,
-}
-
-fn bytes_of(value: Value<'_>) -> Vec<u8> {
-    let value = ValueBuf::from(value);
-    let mut bytes = Vec::with_capacity(value.payload().len() + 1);
-    bytes.push(value.kind().byte());
-    bytes.extend_from_slice(value.payload());
-    bytes
 }
 
 impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
@@ -74,7 +65,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Converted<V::Value> {
-        if name == AS_IS { visitor.visit_byte_buf(bytes_of(self.0)) } else { visitor.visit_newtype_struct(self) }
+        if name == AS_IS { visitor.visit_byte_buf(to_bytes(self.0)) } else { visitor.visit_newtype_struct(self) }
     }
 
     fn deserialize_enum<V: Visitor<'de>>(

@@ -5,14 +5,12 @@ use serde::ser::{
     SerializeTupleStruct, SerializeTupleVariant,
 };
 use serde::{Serialize, Serializer};
-use smallvec::SmallVec;
 
 use super::super::buf::ValueBuf;
 use super::super::builder::DocumentBuilder;
-use super::super::kind::Kind;
 use super::super::view::Value;
 use super::error::ConvertError;
-use super::types::AS_IS;
+use super::types::{AS_IS, from_bytes};
 
 type Converted<T> = Result<T, ConvertError>;
 
@@ -154,9 +152,7 @@ impl Serializer for ValueSerializer {
         let Value::Binary(_, bytes) = converted.view() else {
             return Err(ConvertError::custom("a value has no bytes"));
         };
-        let kind = bytes.split_first().and_then(|(kind, payload)| Some((Kind::from_byte(*kind)?, payload)));
-        let (kind, payload) = kind.ok_or_else(|| ConvertError::custom("a value has no type"))?;
-        Ok(ValueBuf::from_parts(kind, SmallVec::from_slice(payload)))
+        from_bytes(bytes).ok_or_else(|| ConvertError::custom("a value has no type"))
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(

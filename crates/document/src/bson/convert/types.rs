@@ -53,6 +53,21 @@ impl From<DateTime> for Value<'_> {
     }
 }
 
+/// A value as its type's byte and its bytes.
+pub(super) fn to_bytes(value: Value<'_>) -> Vec<u8> {
+    let value = ValueBuf::from(value);
+    let mut bytes = Vec::with_capacity(value.payload().len() + 1);
+    bytes.push(value.kind().byte());
+    bytes.extend_from_slice(value.payload());
+    bytes
+}
+
+/// The value that [`to_bytes`] wrote.
+pub(super) fn from_bytes(bytes: &[u8]) -> Option<ValueBuf> {
+    let (kind, payload) = bytes.split_first()?;
+    Some(ValueBuf::from_parts(Kind::from_byte(*kind)?, SmallVec::from_slice(payload)))
+}
+
 /// A value as its type's byte and its bytes, or as text.
 struct Parts<'v>(Value<'v>);
 
@@ -65,11 +80,7 @@ impl Serialize for Parts<'_> {
                 other => serializer.serialize_str(&other.to_json()),
             };
         }
-        let value = ValueBuf::from(self.0);
-        let mut bytes = Vec::with_capacity(value.payload().len() + 1);
-        bytes.push(value.kind().byte());
-        bytes.extend_from_slice(value.payload());
-        serializer.serialize_bytes(&bytes)
+        serializer.serialize_bytes(&to_bytes(self.0))
     }
 }
 
@@ -88,9 +99,7 @@ impl<'de> Visitor<'de> for Take {
     }
 
     fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<ValueBuf, E> {
-        let (kind, payload) = bytes.split_first().ok_or_else(|| E::custom("no bytes of a value"))?;
-        let kind = Kind::from_byte(*kind).ok_or_else(|| E::custom("no type of a value"))?;
-        Ok(ValueBuf::from_parts(kind, SmallVec::from_slice(payload)))
+        from_bytes(bytes).ok_or_else(|| E::custom("no bytes of a value"))
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ValueBuf, E> {
