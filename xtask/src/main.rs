@@ -1,6 +1,7 @@
 //! The project's chores: `cargo xtask check` is what CI runs, `sim` searches with new seeds and replays a failed one,
 //! `golden` rewrites expected results.
 
+mod clients;
 mod conformance;
 mod mutants;
 
@@ -37,6 +38,9 @@ Usage: cargo xtask <command>
                       the same for bugs that a person planted: a JSON list, which docs/testing.md describes
   mutants --resume <folder>
                       goes on with a run of target/mutants/, on the sources of its day
+  clients [--python <path>] [--binary <path>] [<tests>]
+                      MongoDB's own driver for Python against the server: builds it, unless a binary is given, makes a virtual
+                      environment under target/, and runs the tests in clients/python
   conformance <suite> <folder> [--python <path>] [<tests>]
                       runs a public test suite against the server, `functional-tests` or `pymongo`, whose folder is given, by a Python
                       that has its requirements; tells what passes by group. docs/conformance.md has the last results
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         ["fuzz", "--minutes", minutes, target] => fuzz(minutes, Some(target)),
         ["fuzz", target] => fuzz("1", Some(target)),
         ["golden"] => golden(),
+        ["clients", arguments @ ..] => clients::command(arguments),
         ["conformance", arguments @ ..] => conformance::command(arguments),
         ["mutants", arguments @ ..] => mutants::command(arguments),
         ["help" | "--help" | "-h"] | [] => {

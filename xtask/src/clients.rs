@@ -1,0 +1,62 @@
+//! MongoDB's own clients against the server, unmodified: the tests in `clients/`. Python's are run by a virtual
+//! environment under `target/clients/`, which is made when its requirements change.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{cargo, run};
+
+/// The tests of the clients, from the root of the repository.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients");
+
+/// `clients [--python PATH] [--binary PATH] [TESTS ..]`.
+pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
+    let (mut python, mut binary, mut tests) = ("python3", None, Vec::new());
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match *argument {
+            "--python" => python = rest.next().ok_or("--python needs a path")?,
+            "--binary" => binary = Some(PathBuf::from(rest.next().ok_or("--binary needs a path")?)),
+            test => tests.push(test),
+        }
+    }
+    let server = match binary {
+        Some(path) => path,
+        None => built()?,
+    };
+    let server = server.canonicalize().map_err(|error| format!("{}: {error}", server.display()))?;
+    let python = environment(python)?;
+    let mut suite = Command::new(python);
+    suite.current_dir(Path::new(FOLDER).join("python")).env("SPINNEY", server).env("PYTHONDONTWRITEBYTECODE", "1");
+    suite.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).args(tests);
+    run("the tests of pymongo", &mut suite)
+}
+
+fn target() -> PathBuf {
+    let given = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"))
+}
+
+/// The server, built as its tests are.
+fn built() -> Result<PathBuf, String> {
+    run("the build of the server", &mut cargo("build --package spinney-cli"))?;
+    Ok(target().join("debug/spinney"))
+}
+
+/// The Python of an environment that has what the tests import.
+fn environment(python: &str) -> Result<PathBuf, String> {
+    let requirements = Path::new(FOLDER).join("python/requirements.txt");
+    let wanted = fs::read_to_string(&requirements).map_err(|error| format!("{}: {error}", requirements.display()))?;
+    let folder = target().join("clients/python");
+    let (own, installed) = (folder.join("bin/python"), folder.join("installed.txt"));
+    if fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
+        return Ok(own);
+    }
+    run("python -m venv", Command::new(python).args(["-m", "venv", "--clear"]).arg(&folder))?;
+    let mut pip = Command::new(&own);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(requirements);
+    run("pip install", &mut pip)?;
+    fs::write(&installed, wanted).map_err(|error| format!("{}: {error}", installed.display()))?;
+    Ok(own)
+}
