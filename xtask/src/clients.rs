@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{cargo, run};
+use crate::step::{cargo, run};
 
 /// The tests of the clients, from the root of the repository.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients");

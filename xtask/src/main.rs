@@ -4,10 +4,13 @@
 mod clients;
 mod conformance;
 mod mutants;
+mod step;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
+
+use step::{cargo, run};
 
 const HELP: &str = "\
 The chores of the project.
@@ -208,14 +211,6 @@ fn golden() -> Result<(), String> {
     run("golden tests", cargo("test --workspace golden").env("SPINNEY_GOLDEN", "rewrite"))
 }
 
-/// Cargo with arguments, in the root of the repository.
-fn cargo(args: &str) -> Command {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(args.split_whitespace()).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    command
-}
-
 /// The nightly compiler's cargo: the one of rustup, which knows toolchains.
 fn nightly(args: &str) -> Command {
     let mut command = Command::new("cargo");
@@ -225,15 +220,6 @@ fn nightly(args: &str) -> Command {
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .env_remove("RUSTUP_TOOLCHAIN");
     command
-}
-
-/// Runs a step and names it when it fails.
-fn run(step: &str, command: &mut Command) -> Result<(), String> {
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{step} failed ({status})")),
-        Err(error) => Err(format!("{step} could not be started: {error}")),
-    }
 }
 
 #[expect(clippy::print_stdout, reason = "help that was asked for goes to stdout")]

@@ -1,0 +1,20 @@
+//! A step of a chore: a command that is run and named when it fails.
+
+use std::process::Command;
+
+/// Cargo with arguments, in the root of the repository.
+pub(super) fn cargo(args: &str) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(args.split_whitespace()).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    command
+}
+
+/// Runs a step and names it when it fails.
+pub(super) fn run(step: &str, command: &mut Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{step} failed ({status})")),
+        Err(error) => Err(format!("{step} could not be started: {error}")),
+    }
+}
