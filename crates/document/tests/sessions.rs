@@ -243,3 +243,56 @@ fn reads_at_one_time_see_one_state() {
     assert_eq!(find(&format!(r#","atClusterTime":{at}}}}}"#)).matches("_id").count(), 1, "{at}");
     assert!(find(r#","atClusterTime":{"$timestamp":{"t":5,"i":1}}"#).contains(r#""code":239,"#));
 }
+
+/// Drivers for Node and Java send the read concern of a snapshot session with `getMore` too.
+#[test]
+fn a_cursor_of_a_snapshot_session_goes_on() {
+    let service = open(&SimEnv::new(1));
+    run(&service, r#"{"insert":"c","documents":[{"_id":1},{"_id":2},{"_id":3}]}"#);
+    let session = session(1);
+    let find = format!(r#"{{"find":"c","batchSize":1,"readConcern":{{"level":"snapshot"}},{session}}}"#);
+    let opened = run(&service, &find);
+    let after = |name: &str| opened.split(&format!(r#""{name}":"#)).nth(1).unwrap().to_owned();
+    let (at, id) = (after("atClusterTime"), after("id"));
+    let (at, id) = (at.split("}}").next().unwrap(), id.split(',').next().unwrap());
+    run(&service, r#"{"insert":"c","documents":[{"_id":4}]}"#);
+    let concern = format!(r#""readConcern":{{"level":"snapshot","atClusterTime":{at}}}}}}}"#);
+    let more = format!(r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"c",{concern},{session}}}"#);
+    assert!(run(&service, &more).starts_with(r#"{"cursor":{"nextBatch":[{"_id":2},{"_id":3}],"#), "{more}");
+}
+
+/// Updates, deletes and bulk writes of many statements once waited for the device after each.
+#[test]
+fn the_statements_of_a_command_wait_for_the_device_once() {
+    let list = |statement: &dyn Fn(usize) -> String| (0..50).map(statement).collect::<Vec<_>>().join(",");
+    let updates = list(&|i| format!(r#"{{"q":{{"_id":{i}}},"u":{{"$set":{{"a":1}}}}}}"#));
+    let deletes = list(&|i| format!(r#"{{"q":{{"_id":{i}}},"limit":1}}"#));
+    let inserts = list(&|i| format!(r#"{{"_id":{i}}}"#));
+    let mixed = list(&|i| match i % 2 {
+        0 => format!(r#"{{"insert":0,"document":{{"_id":{}}}}}"#, 100 + i),
+        _ => format!(r#"{{"update":0,"filter":{{"_id":{}}},"updateMods":{{"$set":{{"b":1}}}}}}"#, 99 + i),
+    });
+    let commands = [
+        (format!(r#"{{"insert":"c","documents":[{inserts}]}}"#), 50),
+        (format!(r#"{{"update":"c","updates":[{updates}]}}"#), 50),
+        (format!(r#"{{"bulkWrite":1,"ops":[{mixed}],"nsInfo":[{{"ns":"app.c"}}]}}"#), 75),
+        (r#"{"aggregate":"c","pipeline":[{"$set":{"a":2}},{"$merge":"c"}],"cursor":{}}"#.to_owned(), 75),
+        (format!(r#"{{"delete":"c","deletes":[{deletes}]}}"#), 25),
+    ];
+    let machine = SimEnv::new(5);
+    let mut service = open(&machine);
+    let syncs = |service: &Service| service.database().engine().stats().log.syncs;
+    run(&service, r#"{"create":"c"}"#);
+    for (command, left) in commands {
+        let before = syncs(&service);
+        let reply = run(&service, &command);
+        assert!(reply.ends_with(r#""ok":1.0}"#) && !reply.contains("writeErrors"), "{reply}");
+        assert!(syncs(&service) <= before + 2, "{command}: {} syncs", syncs(&service) - before);
+        machine.power_crash(CrashProfile::Strict);
+        drop(service);
+        service = open(&machine);
+        assert!(run(&service, r#"{"count":"c"}"#).starts_with(&format!(r#"{{"n":{left},"#)), "{command}");
+    }
+    let found = run(&service, r#"{"find":"c","filter":{"a":2,"b":1}}"#);
+    assert_eq!(found.matches("_id").count(), 25, "{found}");
+}

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::call::{Call, Reply};
 use super::change_stream;
 use super::commands::Command;
+use super::commits::Commits;
 use super::current::shown;
 use super::cursors::{Cursor, Source};
 use super::find::{hint, refuse_collation};
@@ -16,6 +17,7 @@ use super::spec::{Field, FieldType, Privilege, Target};
 use crate::aggregate::{Report, Rows};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Kind, Value};
+use crate::collection::WriteOptions;
 use crate::exec::Reader;
 use crate::pipeline::aggregation::AggregateOptions;
 use crate::pipeline::{Aggregation, Server, Target as Over};
@@ -48,7 +50,7 @@ pub(super) const COMMANDS: &[Command] =
 ///
 /// # Errors
 /// Those of the stages and the options.
-fn aggregation(call: &Call<'_>) -> Result<Aggregation> {
+fn aggregation(call: &Call<'_>, write: WriteOptions) -> Result<Aggregation> {
     refuse_collation(call)?;
     let over = match call.request.body.first().map(|first| first.value) {
         Some(Value::String(_)) => {
@@ -62,7 +64,7 @@ fn aggregation(call: &Call<'_>) -> Result<Aggregation> {
     let options = AggregateOptions {
         allow_disk_use: call.flag("allowDiskUse").unwrap_or(true),
         hint: call.value("hint").map(hint).transpose()?.flatten(),
-        write: call.write_options()?,
+        write,
         ..AggregateOptions::default()
     };
     let stages = call.array("pipeline").unwrap_or(crate::bson::Array::empty());
@@ -91,7 +93,8 @@ fn aggregate(call: &Call<'_>) -> Result<Reply> {
     if let Some(operand) = change_stream::operand(stages) {
         return change_stream::open(call, stages, operand, batch);
     }
-    let aggregation = aggregation(call)?;
+    let commits = Commits::of(call, true)?;
+    let aggregation = aggregation(call, commits.options)?;
     let namespace = match aggregation.target() {
         Over::Collection(namespace) => namespace.to_string(),
         Over::Database(name) => format!("{name}.$cmd.aggregate"),
@@ -101,7 +104,9 @@ fn aggregate(call: &Call<'_>) -> Result<Reply> {
     let writes = aggregation.writes();
     if writes {
         // The documents are written now, whatever the size of the batch. Nothing is given.
-        rows.try_for_each(|row| row.map(drop))?;
+        let written = rows.try_for_each(|row| row.map(drop));
+        commits.end(call)?;
+        written?;
     }
     let cursor =
         Cursor::new(Found { aggregation, rows, is_done: writes }, call.owner(namespace), short(call.request.body));
@@ -109,7 +114,7 @@ fn aggregate(call: &Call<'_>) -> Result<Reply> {
 }
 
 fn explain(call: &Call<'_>) -> Result<Reply> {
-    let aggregation = aggregation(call)?;
+    let aggregation = aggregation(call, call.write_options()?)?;
     let mut reply = Reply::new();
     aggregation.watch(&call.interrupt);
     aggregation.explain(call.executes, &mut reply)?;

@@ -2,6 +2,7 @@
 
 use super::call::{Call, Reply};
 use super::commands::Command;
+use super::commits::Commits;
 use super::cursors::{Cursor, Known};
 use super::find::hint as hint_of;
 use super::insert::check_statements;
@@ -191,11 +192,13 @@ fn bulk_write(call: &Call<'_>) -> Result<Reply> {
     let operations = call.documents("ops");
     check_statements(operations.len())?;
     let namespaces = call.documents("nsInfo");
+    // A single statement may change many documents.
+    let commits = Commits::of(call, true)?;
     let mut targets = Vec::with_capacity(namespaces.len());
     for info in namespaces {
         check_fields("bulkWrite.nsInfo", NAMESPACE_FIELDS, info)?;
         let name = info.get("ns").and_then(|ns| ns.as_str()).unwrap_or_default();
-        targets.push(Written { call, namespace: Namespace::parse(name)?, options: call.write_options()? });
+        targets.push(Written { call, namespace: Namespace::parse(name)?, options: commits.options });
     }
     let count_of_targets = targets.len();
     let parsed: Vec<Operation<'_>> =
@@ -203,7 +206,9 @@ fn bulk_write(call: &Call<'_>) -> Result<Reply> {
     parsed.iter().try_for_each(|operation| check_once(call, operation.is_multi()))?;
     let ids = StatementIds::of(call, parsed.len())?;
     let mut done = Done { errors_only: call.is_set("errorsOnly"), ..Done::default() };
-    run(call, &parsed, &targets, &ids, &mut done)?;
+    let ran = run(call, &parsed, &targets, &ids, &mut done);
+    commits.end(call)?;
+    ran?;
     let sums = &done.sums;
     let replies = Known::new(std::mem::take(&mut done.replies));
     let cursor = Cursor::new(replies, call.owner("admin.$cmd.bulkWrite"), short(call.request.body));

@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use spinney::Durability;
+
 use super::cursors::Owner;
 use super::generic::{self, Acknowledged, Generic};
 use super::parse;
@@ -238,9 +240,17 @@ impl<'r> Call<'r> {
             _ => {}
         }
         if concern.is_durable() {
-            options.durability = Some(spinney::Durability::Sync);
+            options.durability = Some(Durability::Sync);
+        } else if concern.journal == Some(false) && self.durability(&options) == Durability::Sync {
+            options.durability = Some(Durability::Interval);
         }
         Ok(options)
+    }
+
+    /// What a write with these options survives.
+    #[must_use]
+    pub fn durability(&self, options: &WriteOptions) -> Durability {
+        options.durability.unwrap_or(self.state.database.engine().options().durability)
     }
 
     /// Whether the command may go on.

@@ -5,6 +5,9 @@ use super::spec::{Access, Declaration, Field, FieldType};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, Kind, Timestamp, Value};
 
+/// The command that goes on with a cursor, which reads as the command that opened it.
+pub(super) const GET_MORE: &str = "getMore";
+
 /// The generic fields. Those that only matter between the servers of a cluster are accepted without effect, as a single
 /// server of MongoDB does.
 pub const FIELDS: &[Field] = &[
@@ -283,7 +286,9 @@ fn read_concern(command: &Declaration, concern: Document<'_>, begins: bool) -> R
     if parsed.at.is_some() && parsed.after.is_some() {
         return invalid("Can not specify both afterClusterTime and atClusterTime".to_owned());
     }
-    if command.access != Access::Read && !begins && !matches!(parsed.level, None | Some(ReadLevel::Local)) {
+    // Drivers send the read concern of a snapshot session with the commands that go on with its cursors as well.
+    let takes_levels = command.access == Access::Read || command.name == GET_MORE || begins;
+    if !takes_levels && !matches!(parsed.level, None | Some(ReadLevel::Local)) {
         return invalid(format!("Command {} does not support this readConcern level", command.name));
     }
     Ok(parsed)

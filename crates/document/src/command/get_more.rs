@@ -3,6 +3,7 @@
 use super::call::{Call, Reply};
 use super::commands::Command;
 use super::cursors::Cursor;
+use super::generic::GET_MORE;
 use super::parse::wrong_type;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
@@ -10,7 +11,7 @@ use crate::bson::{DocumentBuilder, Kind, Value};
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::new("getMore", Target::Value(&[Kind::Int64]), "Gives the next batch of a cursor.", get_more)
+    Command::new(GET_MORE, Target::Value(&[Kind::Int64]), "Gives the next batch of a cursor.", get_more)
         .fields(&[
             Field::required("collection", FieldType::String),
             Field::optional("batchSize", FieldType::Long).at_least(0),

@@ -10,6 +10,7 @@ mod change_stream;
 mod coll_mod;
 mod collections;
 pub mod commands;
+mod commits;
 mod count;
 mod current;
 pub mod cursors;

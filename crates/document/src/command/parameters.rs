@@ -47,6 +47,15 @@ struct Parameter {
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
+        name: "authSchemaVersion",
+        at_startup: false,
+        get: |_, reply, name| {
+            // What tools ask for before they copy users: the form of users and roles since MongoDB 3.0.
+            reply.append(name, 5);
+        },
+        set: None,
+    },
+    Parameter {
         name: "authenticationMechanisms",
         at_startup: true,
         get: |_, reply, name| {

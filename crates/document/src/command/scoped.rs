@@ -1,7 +1,7 @@
 //! Commands within sessions: where their statements run, and what a failure ends.
 
 use super::call::{Call, Reply};
-use super::generic::ReadLevel;
+use super::generic::{GET_MORE, ReadLevel};
 use super::scope::Scoped;
 use super::spec::{Access, Declaration};
 use crate::base::error::{RETRYABLE_WRITE_ERROR, TRANSIENT_TRANSACTION_ERROR};
@@ -42,7 +42,8 @@ pub(super) fn enter(call: &Call<'_>) -> Result<Scoped> {
     if let (Some(session), Some(number)) = (&scoped.session, generic.txn_number) {
         scoped.scope = scope(call, session, number)?;
     }
-    if generic.read_concern.level == Some(ReadLevel::Snapshot) && generic.autocommit.is_none() {
+    let opens = call.command.name != GET_MORE;
+    if generic.read_concern.level == Some(ReadLevel::Snapshot) && generic.autocommit.is_none() && opens {
         scoped.snapshot_at = Some(snapshot_time(call)?);
     }
     Ok(scoped)

@@ -2,6 +2,7 @@
 
 use super::call::{Call, Reply};
 use super::commands::Command;
+use super::commits::Commits;
 use super::find::hint;
 use super::insert::check_statements;
 use super::parse::{check_field, is_absent};
@@ -351,17 +352,20 @@ fn update(call: &Call<'_>) -> Result<Reply> {
     Counters::add(&call.state.counters.update, u64_of(statements.len()));
     let specs = statements.into_iter().map(UpdateSpec::parse).collect::<Result<Vec<_>>>()?;
     specs.iter().try_for_each(|spec| check_once(call, spec.multi))?;
-    let target = Written { call, namespace: call.entry()?.0, options: call.write_options()? };
+    let commits = Commits::of(call, specs.len() > 1 || specs.iter().any(|spec| spec.multi))?;
+    let target = Written { call, namespace: call.entry()?.0, options: commits.options };
     let (context, ids) = (call.context()?, StatementIds::of(call, specs.len())?);
     let mut done = Done::default();
-    run_all(call, specs.len(), &mut done, |at, done| {
+    let ran = run_all(call, specs.len(), &mut done, |at, done| {
         let (result, before) = specs[at].run(&target, &context, ids.get(at))?;
         done.n += result.matched + u64::from(result.upserted.is_some());
         done.modified += result.modified;
         done.upserted.extend(result.upserted.map(|id| (at, id)));
         done.before.extend(before.then_some(at));
         Ok(())
-    })?;
+    });
+    commits.end(call)?;
+    ran?;
     let mut reply = Reply::new();
     reply.append("n", count(done.n));
     if !done.upserted.is_empty() {
@@ -383,15 +387,18 @@ fn delete(call: &Call<'_>) -> Result<Reply> {
     Counters::add(&call.state.counters.delete, u64_of(statements.len()));
     let specs = statements.into_iter().map(DeleteSpec::parse).collect::<Result<Vec<_>>>()?;
     specs.iter().try_for_each(|spec| check_once(call, spec.multi))?;
-    let target = Written { call, namespace: call.entry()?.0, options: call.write_options()? };
+    let commits = Commits::of(call, specs.len() > 1 || specs.iter().any(|spec| spec.multi))?;
+    let target = Written { call, namespace: call.entry()?.0, options: commits.options };
     let (context, ids) = (call.context()?, StatementIds::of(call, specs.len())?);
     let mut done = Done::default();
-    run_all(call, specs.len(), &mut done, |at, done| {
+    let ran = run_all(call, specs.len(), &mut done, |at, done| {
         let (deleted, before) = specs[at].run(&target, &context, ids.get(at))?;
         done.n += deleted;
         done.before.extend(before.then_some(at));
         Ok(())
-    })?;
+    });
+    commits.end(call)?;
+    ran?;
     let mut reply = Reply::new();
     reply.append("n", count(done.n));
     append_write_errors(&mut reply, &done.errors);
