@@ -7,6 +7,18 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
+/// What makes the program fast or slow.
+const SOURCES: [&str; 8] = [
+    "build.rs",
+    "src",
+    "Cargo.toml",
+    "../document/src",
+    "../document/Cargo.toml",
+    "../engine/src",
+    "../engine/Cargo.toml",
+    "../../Cargo.toml",
+];
+
 /// What a program says, in a line; `None` when it fails.
 fn said_by(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program)
@@ -27,8 +39,7 @@ fn commit() -> String {
     let known = said_by("git", &["ls-files", "--error-unmatch", "build.rs"])
         .and_then(|_| said_by("git", &["rev-parse", "--short=12", "HEAD"]));
     let Some(commit) = known else { return "unknown".to_owned() };
-    let sources = ["src", "build.rs", "Cargo.toml", "../engine/src", "../engine/Cargo.toml", "../../Cargo.toml"];
-    let arguments = [&["status", "--porcelain", "--untracked-files=all", "--"][..], &sources].concat();
+    let arguments = [&["status", "--porcelain", "--untracked-files=all", "--"][..], &SOURCES].concat();
     let clean = said_by("git", &arguments).is_some_and(|changes| changes.is_empty());
     format!("{commit}{}", if clean { "" } else { "-dirty" })
 }
@@ -42,10 +53,7 @@ fn target_cpu() -> String {
 }
 
 fn main() {
-    let mut watched: Vec<String> =
-        ["build.rs", "src", "Cargo.toml", "../engine/src", "../engine/Cargo.toml", "../../Cargo.toml"]
-            .map(str::to_owned)
-            .to_vec();
+    let mut watched: Vec<String> = SOURCES.map(str::to_owned).to_vec();
     // A commit or a checkout adds a line to the log of HEAD.
     let git = ["HEAD", "logs/HEAD"].into_iter().filter_map(|file| said_by("git", &["rev-parse", "--git-path", file]));
     watched.extend(git);

@@ -75,6 +75,7 @@ fn run(args: BenchArgs) -> Result<()> {
 /// Our own engines, and the others in the order in which reports show them.
 fn engines() -> Vec<Box<dyn Engine>> {
     let mut engines = driver::engines();
+    engines.extend(driver::document_engines());
     #[cfg(feature = "rocksdb")]
     engines.extend(rocksdb::engines());
     #[cfg(feature = "wiredtiger")]
@@ -90,7 +91,10 @@ fn engines() -> Vec<Box<dyn Engine>> {
     #[cfg(feature = "fjall")]
     engines.push(Box::new(fjall::Fjall));
     #[cfg(feature = "sqlite")]
-    engines.push(Box::new(sqlite::Sqlite));
+    {
+        engines.push(Box::new(sqlite::Sqlite));
+        engines.push(Box::new(sqlite::SqliteDocuments));
+    }
     #[cfg(feature = "mariadb")]
     {
         use mariadb::{Kind, MariaDb};

@@ -7,6 +7,8 @@ use spinney_lab::{command, driver, signals};
 
 /// Runs a benchmark.
 pub(crate) fn run(args: &BenchArgs, out: &mut Output) -> Result<()> {
-    let host = Host { engines: driver::engines(), worker: &["bench", "worker"] };
+    let mut engines = driver::engines();
+    engines.extend(driver::document_engines());
+    let host = Host { engines, worker: &["bench", "worker"] };
     command::run(args.clone(), &host, &signals::stop()?, out)
 }

@@ -1,6 +1,7 @@
 //! SQLite: a B-tree in one file with a write-ahead log, and one writer at a time.
 
 mod client;
+mod documents;
 mod statements;
 mod store;
 
@@ -8,6 +9,7 @@ use crate::log_options;
 use crate::ticker::Ticker;
 use anyhow::{Context as _, Result};
 use client::SqliteClient;
+use documents::DocumentsClient;
 use rusqlite::{Connection, OpenFlags};
 use spinney_lab::driver::{Client, Config, Durability, Engine, Lacks, Store, TableSpec};
 use spinney_lab::text::bytes;
@@ -21,6 +23,10 @@ use store::{Files, SqliteStore};
 /// SQLite.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sqlite;
+
+/// SQLite with documents as JSONB.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SqliteDocuments;
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -44,56 +50,83 @@ impl Engine for Sqlite {
     }
 
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
-        log_options::refuse(config)?;
-        let synchronous = match config.durability {
-            Durability::Sync => "FULL",
-            Durability::Interval(_) => "NORMAL",
-            Durability::Buffered => "OFF",
-            Durability::NoLog => {
-                return Err(Lacks::new("no mode without a log in which readers and a writer go on together").into());
-            }
-        };
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        let path = dir.join("data.sqlite");
-        let cache = config.memory_bytes / 4;
-        let pragmas = format!(
-            "PRAGMA page_size = {PAGE_BYTES}; PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous};
+        Ok(Box::new(open_store(dir, config, tables, false)?))
+    }
+}
+
+impl Engine for SqliteDocuments {
+    fn name(&self) -> &'static str {
+        "sqlite-documents"
+    }
+
+    fn version(&self) -> String {
+        rusqlite::version().to_owned()
+    }
+
+    fn direct_io(&self) -> bool {
+        false
+    }
+
+    fn documents(&self) -> bool {
+        true
+    }
+
+    fn open(&self, dir: &Path, config: &Config, _tables: &[TableSpec]) -> Result<Box<dyn Store>> {
+        Ok(Box::new(open_store(dir, config, &[], true)?))
+    }
+}
+
+/// Opens the database, with tables or for documents.
+fn open_store(dir: &Path, config: &Config, tables: &[TableSpec], documents: bool) -> Result<SqliteStore> {
+    log_options::refuse(config)?;
+    let synchronous = match config.durability {
+        Durability::Sync => "FULL",
+        Durability::Interval(_) => "NORMAL",
+        Durability::Buffered => "OFF",
+        Durability::NoLog => {
+            return Err(Lacks::new("no mode without a log in which readers and a writer go on together").into());
+        }
+    };
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let path = dir.join("data.sqlite");
+    let cache = config.memory_bytes / 4;
+    let pragmas = format!(
+        "PRAGMA page_size = {PAGE_BYTES}; PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous};
              PRAGMA cache_size = -{}; PRAGMA mmap_size = {MAP_BYTES}; PRAGMA wal_autocheckpoint = {};
              PRAGMA temp_store = MEMORY;",
-            cache / 1024,
-            CHECKPOINT_BYTES / PAGE_BYTES,
-        );
-        let own = connect(&path, &pragmas)?;
-        for spec in tables {
-            let name = spec.name;
-            own.execute_batch(&format!(
-                "CREATE TABLE IF NOT EXISTS {name} (k BLOB PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID"
-            ))?;
-        }
-        let map: i64 = own.query_row("PRAGMA mmap_size", (), |row| row.get(0))?;
-        let files = Arc::new(Files { database: open(&path)?, log: open(&dir.join("data.sqlite-wal"))? });
-        let ticker = match config.durability {
-            Durability::Interval(ms) => {
-                let files = Arc::clone(&files);
-                Some(Ticker::start(ms, move || Ok(files.log.sync_data()?)))
-            }
-            _ => None,
-        };
-        let settings = [
-            ("journal", "WAL".to_owned()),
-            ("synchronous", synchronous.to_owned()),
-            ("cache", format!("{} for each connection", bytes(cache))),
-            ("map", bytes(u64::try_from(map)?)),
-            ("page", bytes(PAGE_BYTES)),
-            ("checkpoint", format!("at {} of log", bytes(CHECKPOINT_BYTES))),
-            ("tables", "WITHOUT ROWID".to_owned()),
-            ("locking", "NORMAL: EXCLUSIVE allows one connection only".to_owned()),
-            ("compression", "none: SQLite has none".to_owned()),
-        ];
-        let settings = settings.map(|(name, value)| (name.to_owned(), value)).to_vec();
-        let tables = tables.iter().map(|spec| Statements::new(spec.name)).collect();
-        Ok(Box::new(SqliteStore { path, pragmas, tables, own: Mutex::new(own), ticker, files, settings }))
+        cache / 1024,
+        CHECKPOINT_BYTES / PAGE_BYTES,
+    );
+    let own = connect(&path, &pragmas)?;
+    for spec in tables {
+        let name = spec.name;
+        own.execute_batch(&format!(
+            "CREATE TABLE IF NOT EXISTS {name} (k BLOB PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID"
+        ))?;
     }
+    let map: i64 = own.query_row("PRAGMA mmap_size", (), |row| row.get(0))?;
+    let files = Arc::new(Files { database: open(&path)?, log: open(&dir.join("data.sqlite-wal"))? });
+    let ticker = match config.durability {
+        Durability::Interval(ms) => {
+            let files = Arc::clone(&files);
+            Some(Ticker::start(ms, move || Ok(files.log.sync_data()?)))
+        }
+        _ => None,
+    };
+    let settings = [
+        ("journal", "WAL".to_owned()),
+        ("synchronous", synchronous.to_owned()),
+        ("cache", format!("{} for each connection", bytes(cache))),
+        ("map", bytes(u64::try_from(map)?)),
+        ("page", bytes(PAGE_BYTES)),
+        ("checkpoint", format!("at {} of log", bytes(CHECKPOINT_BYTES))),
+        ("tables", if documents { "_id as rowid, document as JSONB" } else { "WITHOUT ROWID" }.to_owned()),
+        ("locking", "NORMAL: EXCLUSIVE allows one connection only".to_owned()),
+        ("compression", "none: SQLite has none".to_owned()),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    let tables = tables.iter().map(|spec| Statements::new(spec.name)).collect();
+    Ok(SqliteStore { path, pragmas, tables, documents, own: Mutex::new(own), ticker, files, settings })
 }
 
 fn connect(path: &Path, pragmas: &str) -> Result<Connection> {
@@ -134,7 +167,12 @@ impl SqliteStore {
 
 impl Store for SqliteStore {
     fn client(&self) -> Result<Box<dyn Client + '_>> {
-        Ok(Box::new(SqliteClient::new(self, connect(&self.path, &self.pragmas)?)))
+        let connection = connect(&self.path, &self.pragmas)?;
+        Ok(if self.documents {
+            Box::new(DocumentsClient::new(self, connection))
+        } else {
+            Box::new(SqliteClient::new(self, connection))
+        })
     }
 
     fn settings(&self) -> Vec<(String, String)> {

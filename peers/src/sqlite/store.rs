@@ -11,6 +11,8 @@ pub(super) struct SqliteStore {
     pub(super) path: PathBuf,
     pub(super) pragmas: String,
     pub(super) tables: Vec<Statements>,
+    /// Whether clients have documents, and no tables.
+    pub(super) documents: bool,
     /// For the store's verbs. It also keeps the log from being removed when the last client goes.
     pub(super) own: Mutex<Connection>,
     pub(super) ticker: Option<Ticker>,

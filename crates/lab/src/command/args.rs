@@ -102,6 +102,12 @@ pub enum RunArgs {
     Kv(With<crate::experiments::kv::Kv>),
     /// The six core workloads of YCSB
     Ycsb(With<crate::experiments::ycsb::Ycsb>),
+    /// The operations of a document database, on documents of 1 KB with three indexes
+    Documents(With<crate::experiments::documents::Documents>),
+    /// The insert benchmark on documents, as in iibench for `MongoDB`
+    InsertDocuments(With<crate::experiments::insert::InsertDocuments>),
+    /// `LinkBench` on documents, as in `LinkBenchX`
+    LinkDocuments(With<crate::experiments::link::LinkDocuments>),
 }
 
 /// An experiment's own arguments with those of all.
@@ -130,6 +136,9 @@ impl RunArgs {
             Self::Link(with) => (Experiment::Link(with.experiment), with.common, with.output),
             Self::Kv(with) => (Experiment::Kv(with.experiment), with.common, with.output),
             Self::Ycsb(with) => (Experiment::Ycsb(with.experiment), with.common, with.output),
+            Self::Documents(with) => (Experiment::Documents(with.experiment), with.common, with.output),
+            Self::InsertDocuments(with) => (Experiment::InsertDocuments(with.experiment), with.common, with.output),
+            Self::LinkDocuments(with) => (Experiment::LinkDocuments(with.experiment), with.common, with.output),
         }
     }
 }

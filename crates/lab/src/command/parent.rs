@@ -130,7 +130,7 @@ fn choose<'h>(experiment: &Experiment, common: &Common, host: &'h Host) -> Resul
         wanted.push(&**engine);
     }
     if common.engines.is_empty() {
-        wanted = host.engines.iter().map(|engine| &**engine).collect();
+        wanted = host.engines.iter().map(|engine| &**engine).filter(|&engine| experiment.by_default(engine)).collect();
     }
     let (mut engines, mut missing) = (Vec::new(), Vec::new());
     for engine in wanted {

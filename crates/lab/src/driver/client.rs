@@ -2,6 +2,7 @@
 
 use super::batch::Batch;
 use super::config::TableId;
+use super::documents::Documents;
 use super::lacks::Lacks;
 use anyhow::Result;
 
@@ -76,6 +77,14 @@ pub trait Client {
     /// What the engine says.
     fn rollback(&mut self) -> Result<()> {
         Err(Lacks::new("no transactions").into())
+    }
+
+    /// The operations on documents.
+    ///
+    /// # Errors
+    /// [`Lacks`] when the engine has tables.
+    fn documents(&mut self) -> Result<&mut dyn Documents> {
+        Err(Lacks::new("tables, and no documents").into())
     }
 }
 

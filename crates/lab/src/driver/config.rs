@@ -52,6 +52,8 @@ pub struct Config {
     pub transactions: bool,
     /// They are to be serializable, not only isolated by snapshots.
     pub serializable: bool,
+    /// The server, as in `mongodb://127.0.0.1:27017`, of an engine that is a client of one.
+    pub connect: Option<String>,
 }
 
 /// The redo log.
@@ -63,6 +65,8 @@ pub struct LogConfig {
     pub dir: Option<PathBuf>,
     /// Bytes of one of its files, for an engine whose log is made of files of one size; others take no notice.
     pub segment_bytes: Option<u64>,
+    /// Bytes of it that stay though no recovery needs them, for change streams, in a database that has them.
+    pub keep_bytes: u64,
 }
 
 /// What a commit survives once it has returned.
@@ -123,6 +127,7 @@ impl Default for Config {
             background_threads: 2,
             transactions: false,
             serializable: false,
+            connect: None,
         }
     }
 }

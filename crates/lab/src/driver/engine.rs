@@ -30,6 +30,12 @@ pub trait Engine: Debug + Send + Sync {
         None
     }
 
+    /// Whether the engine keeps documents, and no tables: it takes part in the experiments on documents, and in no
+    /// other. It is opened without tables, and its clients have [`Documents`](super::documents::Documents).
+    fn documents(&self) -> bool {
+        false
+    }
+
     /// Whether the engine can pass the page cache by, so that its memory is all the memory that its data gets.
     fn direct_io(&self) -> bool;
 

@@ -10,17 +10,22 @@
 //!    [`Store::settings`] which.
 
 mod batch;
+mod bson;
 mod checked;
 mod client;
 mod config;
 mod conformance;
+mod documents;
+mod embedded;
 mod engine;
 mod lacks;
 mod model;
 mod null;
 mod spinney;
+mod spinney_parts;
 mod state;
 mod store;
+mod wire;
 #[cfg(test)]
 mod wrong;
 
@@ -29,6 +34,7 @@ pub use checked::Checked;
 pub use client::{Client, Direction, Outcome, Scan};
 pub use config::{Compression, Config, Durability, LogConfig, TableId, TableSpec};
 pub use conformance::conformance;
+pub use documents::{Condition, Conflict, Documents, Field, Find, Found, IndexSpec, Order, Update, Value};
 pub use engine::Engine;
 pub use lacks::{Lacks, unless_lacking};
 pub use null::Null;
@@ -37,3 +43,12 @@ pub use state::{Counters, LevelShape, TableShape};
 pub use store::Store;
 #[cfg(test)]
 use wrong::Wrong;
+
+/// The engines that keep documents: our own in this process with each layout that suits them, and the client of a
+/// server.
+#[must_use]
+pub fn document_engines() -> Vec<Box<dyn Engine>> {
+    let mut engines = embedded::engines();
+    engines.push(Box::new(wire::Wire));
+    engines
+}

@@ -4,7 +4,7 @@ use super::client::Client;
 use super::lacks::Lacks;
 use super::state::{Counters, TableShape};
 use anyhow::Result;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// An open database.
 pub trait Store: Send + Sync {
@@ -90,6 +90,11 @@ pub trait Store: Send + Sync {
     /// Whether a file of the database is redo log.
     fn is_log(&self, path: &Path) -> bool {
         path.extension().is_some_and(|extension| extension == "log")
+    }
+
+    /// Where the data lies, if not in the directory that the database was opened in.
+    fn data_dir(&self) -> Option<PathBuf> {
+        None
     }
 
     /// Processes besides this one that do the engine's work.

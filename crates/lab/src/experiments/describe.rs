@@ -19,6 +19,16 @@ pub(super) trait Describe {
     /// Bytes on disk that one run of one engine may need.
     fn disk_bytes(&self) -> u64;
 
+    /// Whether it is on documents, not on tables.
+    fn documents(&self) -> bool {
+        false
+    }
+
+    /// The server that it is to run on, if so.
+    fn connect(&self) -> Option<&str> {
+        None
+    }
+
     /// Why this engine is not to run it, if so.
     fn unsuited(&self, engine: &dyn Engine) -> Option<String> {
         engine.client_server().then(|| "a server, which only takes part in `insert` and `commit`".to_owned())

@@ -4,13 +4,13 @@
 use super::fake::job;
 use crate::clock::Clock;
 use crate::command::{RunArgs, run_job};
-use crate::driver::engines;
+use crate::driver::{Engine, document_engines, engines};
 use crate::stop::Stop;
 use clap::{ArgAction, Command, FromArgMatches as _, Subcommand as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Arguments that make each experiment short.
-const SHORT: [&str; 7] = [
+const SHORT: [&str; 11] = [
     "insert --rows 60 --more-rows 60 --rates 1000 --seconds 0.02 --memory 4x",
     "shape --values 40 --reads 20 --ranges 10 --run-values 20 --fanout 8 --memory 4MiB",
     "commit --rows 10 --device-writes 3 --memory 4MiB --clients 1,2",
@@ -18,6 +18,10 @@ const SHORT: [&str; 7] = [
     "link --nodes 40 --phases 1 --requests 30 --memory 4MiB",
     "kv --num 60 --memory 4MiB",
     "ycsb --records 40 --operations 30 --memory 4MiB --workloads a,d,e,f",
+    "documents --documents 60 --singles 20 --reads 10 --updates 5 --scans 1 --memory 4MiB",
+    "insert-documents --rows 60 --more-rows 60 --rates 1000 --seconds 0.02 --memory 4x",
+    "link-documents --nodes 40 --phases 1 --requests 30 --memory 4MiB",
+    "commit --documents --rows 10 --device-writes 3 --memory 4MiB --clients 1,2",
 ];
 
 fn command() -> Command {
@@ -74,11 +78,21 @@ fn numeric_options(arguments: &str) -> Vec<(String, u64, u64)> {
     found
 }
 
+/// Our own engines, of tables and of documents.
+fn all_engines() -> Vec<Box<dyn Engine>> {
+    let mut engines = engines();
+    engines.extend(document_engines());
+    engines
+}
+
 /// Runs an experiment on each of our layouts.
 fn run(arguments: &str, option: &str) {
-    for engine in engines() {
+    for engine in all_engines() {
         let dir = tempfile::tempdir().unwrap();
         let job = job(arguments, engine.name(), dir.path());
+        if !job.experiment.by_default(&*engine) {
+            continue;
+        }
         let run = catch_unwind(AssertUnwindSafe(|| run_job(&job, &*engine, Clock::real(), &Stop::default())));
         let Ok(run) = run else { panic!("`{arguments}` on {} panics", engine.name()) };
         if let Some(error) = &run.error {
@@ -97,7 +111,8 @@ fn run(arguments: &str, option: &str) {
 
 /// Runs an experiment with each option at its smallest value and at the next, one option at a time.
 fn run_smallest(name: &str) {
-    let arguments = SHORT.into_iter().find(|arguments| arguments.starts_with(name)).unwrap();
+    let begins = |arguments: &&str| arguments.strip_prefix(name).is_some_and(|rest| rest.starts_with(" --"));
+    let arguments = SHORT.into_iter().find(begins).unwrap();
     run(arguments, "(no option)");
     let options = numeric_options(arguments);
     assert!(options.len() > 10, "{options:?}");
@@ -135,6 +150,10 @@ each_smallest! {
     the_smallest_values_of_link_run "link"
     the_smallest_values_of_kv_run "kv"
     the_smallest_values_of_ycsb_run "ycsb"
+    the_smallest_values_of_documents_run "documents"
+    the_smallest_values_of_insert_documents_run "insert-documents"
+    the_smallest_values_of_link_documents_run "link-documents"
+    the_smallest_values_of_commit_of_documents_run "commit --documents"
 }
 
 #[test]
@@ -180,6 +199,7 @@ fn counts_take_units_in_all_experiments() {
         "kv --num 100K --reads 1M --deletes 10K --value-bytes 1KiB",
         "ycsb --records 1M --operations 100K",
         "shape --values 1M,2M --reads 1K",
+        "documents --documents 1M --reads 10K --updates 1K",
     ];
     for arguments in counts {
         assert!(parse(arguments).is_ok(), "{:?}", parse(arguments).err());

@@ -1,8 +1,10 @@
 //! The experiments: each is a folder with its data, its steps, and the columns of its own.
 
 pub mod commit;
+pub mod connect;
 mod describe;
 mod device;
+pub mod documents;
 #[cfg(test)]
 mod fake;
 pub mod insert;
@@ -43,6 +45,12 @@ pub enum Experiment {
     Kv(kv::Kv),
     /// See [`ycsb`].
     Ycsb(ycsb::Ycsb),
+    /// See [`documents`].
+    Documents(documents::Documents),
+    /// See [`insert`].
+    InsertDocuments(insert::InsertDocuments),
+    /// See [`link`].
+    LinkDocuments(link::LinkDocuments),
 }
 
 /// Calls a function of [`Describe`] on whichever experiment it is.
@@ -56,6 +64,9 @@ macro_rules! each {
             Experiment::Link($it) => $body,
             Experiment::Kv($it) => $body,
             Experiment::Ycsb($it) => $body,
+            Experiment::Documents($it) => $body,
+            Experiment::InsertDocuments($it) => $body,
+            Experiment::LinkDocuments($it) => $body,
         }
     };
 }
@@ -99,12 +110,26 @@ impl Experiment {
     /// Why this engine is not to run it, if so.
     #[must_use]
     pub fn unsuited(&self, engine: &dyn Engine) -> Option<String> {
+        match (each!(self, it => it.documents()), engine.documents()) {
+            (true, false) => return Some("of tables, and the experiment is on documents".to_owned()),
+            (false, true) => return Some("of documents, and the experiment is on tables".to_owned()),
+            _ => {}
+        }
         match engine.other_log_of() {
             Some(other) if !matches!(self, Self::Commit(_)) => {
                 Some(format!("as `{other}` but for its redo log, and only takes part in `commit`"))
             }
             _ => each!(self, it => it.unsuited(engine)),
         }
+    }
+
+    /// Whether this engine is among those that run it when none is named: of documents if the experiment is on
+    /// documents; the clients of servers when there is a server, and no others then.
+    #[must_use]
+    pub fn by_default(&self, engine: &dyn Engine) -> bool {
+        let documents = each!(self, it => it.documents());
+        let is_remote = each!(self, it => it.connect()).is_some();
+        documents == engine.documents() && (!documents || engine.client_server() == is_remote)
     }
 
     /// Runs it on one engine.

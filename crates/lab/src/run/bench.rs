@@ -116,6 +116,7 @@ impl<'e> Bench<'e> {
             *said = format!("{said}, {durability}");
         }
         self.run.engine.settings = store.settings();
+        let dir = store.data_dir().unwrap_or(dir);
         Ok(Db { bench: self, store, dir, log_dir: config.log.dir.clone() })
     }
 

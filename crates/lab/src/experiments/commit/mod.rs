@@ -8,12 +8,14 @@ mod figures;
 #[cfg(test)]
 mod tests;
 
+use super::connect::Connect;
 use super::describe::Describe;
 use super::device::Device;
-use super::insert::rows::logical_bytes;
-use super::insert::{INDEXES, RowMaker};
+use super::insert::entries::{ROWS, tables};
+use super::insert::form::Form;
+use super::insert::{INDEXES, documents};
 use crate::command::common::{Common, DurabilityArg};
-use crate::driver::{Batch, Client, Config, Engine, LogConfig, Outcome, TableId, TableSpec, unless_lacking};
+use crate::driver::{Client, Condition, Config, Engine, LogConfig, unless_lacking};
 use crate::report::Step;
 use crate::run::{Bench, Did, End, Plan, Role};
 use crate::text::{COUNT_MAX, bytes, count, counts, parse_memory_size, sizes};
@@ -59,6 +61,12 @@ pub struct Commit {
     /// Writes to the raw device before, and again after, each step of mode sync; 0 for none
     #[arg(long, value_name = "N", default_value_t = 4_000, value_parser = counts::<u64>(0..=COUNT_MAX))]
     pub device_writes: u64,
+    /// Commit documents with three indexes, as `insert-documents` has them, on the engines that keep documents
+    #[arg(long)]
+    pub documents: bool,
+    /// The server, if it is one; for documents.
+    #[command(flatten)]
+    pub connect: Connect,
 }
 
 /// What a commit survives.
@@ -75,8 +83,6 @@ pub enum Mode {
     Nolog,
 }
 
-/// The table of rows; the indexes follow it.
-const ROWS: TableId = TableId(0);
 /// Rows of a step of mode sync unless asked otherwise: some seconds on a device that takes 100 us for a write.
 const SYNC_ROWS: u64 = 50_000;
 /// Rows of a step of another mode unless asked otherwise.
@@ -108,7 +114,7 @@ impl Describe for Commit {
         vec![
             parameter("rows", rows),
             parameter("rows before", count(self.warm_rows)),
-            parameter("commit", "1 row with 3 secondary indexes".to_owned()),
+            parameter("commit", format!("1 {} with 3 secondary indexes", self.unit())),
             parameter("row", format!("{} B of keys and values", self.row_logical_bytes())),
             parameter("memory", bytes(self.memory)),
             parameter("log file", self.log_segment.map_or_else(|| "as the engine has it".to_owned(), bytes)),
@@ -122,11 +128,24 @@ impl Describe for Commit {
         6 * (rows + self.warm_rows) * self.row_logical_bytes() + (3 << 30)
     }
 
-    fn unsuited(&self, _engine: &dyn Engine) -> Option<String> {
-        None
+    fn documents(&self) -> bool {
+        self.documents
+    }
+
+    fn connect(&self) -> Option<&str> {
+        self.connect.connect.as_deref()
+    }
+
+    fn unsuited(&self, engine: &dyn Engine) -> Option<String> {
+        if self.documents { self.connect.unsuited(engine) } else { None }
     }
 
     fn run(&self, common: &Common, bench: &mut Bench<'_>) -> Result<()> {
+        ensure!(self.documents || self.connect.connect.is_none(), "--connect is for documents: add --documents");
+        ensure!(
+            !self.documents || !common.verify,
+            "there is no model of documents to compare reads with: --verify is for tables"
+        );
         ensure!(common.durability.is_none(), "`commit` takes its durabilities from --modes, not from --durability");
         let steps = self.steps();
         let floor = self.device_writes > 0 && steps.iter().any(|&(mode, _)| mode == Mode::Sync);
@@ -168,7 +187,15 @@ impl Commit {
     }
 
     fn row_logical_bytes(&self) -> u64 {
-        logical_bytes(self.row_bytes as usize, INDEXES.len())
+        self.form().logical_bytes(self.row_bytes as usize, INDEXES.len())
+    }
+
+    fn form(&self) -> Form {
+        if self.documents { Form::Documents } else { Form::Entries }
+    }
+
+    fn unit(&self) -> &'static str {
+        if self.documents { "document" } else { "row" }
     }
 
     /// Runs one mode in a database of its own, with a slice of the raw device before and after it if there is one.
@@ -188,7 +215,7 @@ impl Commit {
         self.add_figures(bench, &name, mode, &slices);
         bench.remove(&name)?;
         if let Err(lacks) = unless_lacking(inserted)? {
-            bench.skip(&name, "row", &lacks);
+            bench.skip(&name, self.unit(), &lacks);
         }
         Ok(())
     }
@@ -197,15 +224,18 @@ impl Commit {
     fn insert(&self, common: &Common, bench: &mut Bench<'_>, name: &str, (mode, clients): (Mode, u16)) -> Result<()> {
         let durability = common.durability_of(mode.durability());
         let log = LogConfig { segment_bytes: self.log_segment, ..LogConfig::default() };
-        let config = Config { durability, log, ..common.config(self.memory, mode.durability()) };
-        let mut tables = vec![TableSpec::new("rows")];
-        tables.extend(INDEXES.map(|index| TableSpec::index(index, ROWS)));
-        let mut db = bench.open(name, &config, &tables)?;
+        let connect = self.connect.connect.clone();
+        let config = Config { durability, log, connect, ..common.config(self.memory, mode.durability()) };
+        let mut db = bench.open(name, &config, &tables(INDEXES.len()))?;
+        self.form().create(&db)?;
+        if self.documents {
+            db.store().client()?.documents()?.create_indexes(documents::COLLECTION, &documents::INDEXES)?;
+        }
         let mut fill = |name: String, first: u64, rows: u64| {
             let work = |_client| self.work(common.seed, first);
             let live_bytes = Some((first + rows) * self.row_logical_bytes());
             let roles = vec![Role::new(&["commit"], clients.into(), End::Calls(rows), work)];
-            db.step(&Plan { name: name.clone(), unit: "row", roles, live_bytes })?;
+            db.step(&Plan { name: name.clone(), unit: self.unit(), roles, live_bytes })?;
             db.settle(&settle(&name)).map(drop)
         };
         if self.warm_rows > 0 {
@@ -213,23 +243,21 @@ impl Commit {
         }
         let rows = self.rows_of(mode);
         fill(name.to_owned(), self.warm_rows, rows)?;
-        let (there, wanted) = (db.count(ROWS)?, self.warm_rows + rows);
+        let there = match self.form() {
+            Form::Entries => db.count(ROWS)?,
+            Form::Documents => db.store().client()?.documents()?.count(documents::COLLECTION, &Condition::default())?,
+        };
+        let wanted = self.warm_rows + rows;
         ensure!(there == wanted, "{name}: {} rows are there, {} were committed", count(there), count(wanted));
         db.close()
     }
 
     /// Commits the row whose primary key is the call's number after `first`, with its index entries.
     fn work(&self, seed: u64, first: u64) -> impl FnMut(&mut dyn Client, u64) -> Result<Did> + use<> {
-        let (mut row, mut batch) = (RowMaker::new(seed, self.row_bytes as usize), Batch::new());
+        let mut rows = self.form().rows(seed, self.row_bytes as usize);
         move |client, at| {
-            row.make(first + at);
-            batch.clear();
-            batch.put(ROWS, row.key(), row.value());
-            for (index, entry) in row.entries().into_iter().enumerate() {
-                batch.put(TableId(ROWS.0 + 1 + index), entry, &[]);
-            }
-            ensure!(client.write(&batch)? == Outcome::Done, "a commit that touches new keys only had a conflict");
-            Ok(Did::wrote(batch.bytes() as u64))
+            let key = first + at;
+            Ok(Did::wrote(rows.insert(client, key..key + 1, INDEXES.len())?))
         }
     }
 

@@ -1,9 +1,8 @@
 //! The steps that insert and delete rows, and those changes beside queries.
 
 use super::live::Claims;
-use super::rows::RowMaker;
-use super::steps::{ROWS, Steps};
-use crate::driver::{Batch, Client, Scan, TableId, unless_lacking};
+use super::steps::Steps;
+use crate::driver::Client;
 use crate::run::{Db, Did, End, Plan, Role};
 use anyhow::{Result, ensure};
 use std::sync::Arc;
@@ -66,23 +65,18 @@ impl<'a> Steps<'a> {
 
     /// Clients that insert; with `keep`, only while not too many more rows than that are live.
     fn inserts(&self, indexes: usize, share: Share, claims: &Claims, keep: Option<u64>) -> Role<'a> {
-        let (live, seed, filler) = (self.live, self.common.seed, self.insert.row_bytes as usize);
+        let (live, maker) = (self.live, self.maker());
         let (claims, taken) = (claims.clone(), claims.clone());
         let make = move |number| {
-            let (mut row, mut batch, claims) = (RowMaker::new(seed, filler), Batch::new(), taken.clone());
+            let (mut own, claims) = (maker(), taken.clone());
             move |client: &mut dyn Client, at: u64| {
                 if keep.is_some_and(|keep| live.rows() > keep + AHEAD_MAX) {
                     return Ok(Did::idle());
                 }
                 let rows = share.batch.min(share.rows - at * share.batch);
-                batch.clear();
                 let first = claims.take(number, rows);
-                for pk in first..first + rows {
-                    row.make(pk);
-                    put(&row, indexes, &mut batch);
-                }
-                let _done = client.write(&batch)?;
-                Ok(Did::wrote(batch.bytes() as u64).operations(rows))
+                let written = own.insert(client, first..first + rows, indexes)?;
+                Ok(Did::wrote(written).operations(rows))
             }
         };
         Role::new(&["insert"], self.clients(), End::Calls(share.rows.div_ceil(share.batch)), make).then(
@@ -97,19 +91,18 @@ impl<'a> Steps<'a> {
     fn deletes(&self, rows: u64, keep: u64, claims: &Claims, end: End) -> Role<'a> {
         let (live, indexes, claims) = (self.live, self.indexes(), claims.clone());
         let oldest = Arc::new(AtomicU64::new(live.deleted()));
+        let maker = self.maker();
         let make = move |_client| {
-            let (mut batch, claims, oldest) = (Batch::new(), claims.clone(), Arc::clone(&oldest));
+            let (mut own, claims, oldest) = (maker(), claims.clone(), Arc::clone(&oldest));
             move |client: &mut dyn Client, _at: u64| {
                 let until = claims.complete_until().saturating_sub(keep);
                 let next = |from: u64| (from + rows <= until).then_some(from + rows);
                 let Ok(from) = oldest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) else {
                     return Ok(Did::idle());
                 };
-                batch.clear();
-                let deleted = collect(client, from, from + rows, indexes, &mut batch)?;
+                let (deleted, written) = own.delete(client, from..from + rows, indexes)?;
                 ensure!(deleted == rows, "of the {rows} rows from {from} on only {deleted} are there");
-                let _done = client.write(&batch)?;
-                Ok(Did::wrote(batch.bytes() as u64).operations(rows))
+                Ok(Did::wrote(written).operations(rows))
             }
         };
         Role::new(&["delete"], self.clients(), end, make).then(|_client, did| live.add_deleted(did.operations))
@@ -121,42 +114,4 @@ impl<'a> Steps<'a> {
 struct Share {
     rows: u64,
     batch: u64,
-}
-
-/// Adds a row and its entries in the first `indexes` indexes to a batch.
-pub(super) fn put(row: &RowMaker, indexes: usize, batch: &mut Batch) {
-    batch.put(ROWS, row.key(), row.value());
-    for (at, entry) in row.entries()[..indexes].iter().enumerate() {
-        batch.put(TableId(ROWS.0 + 1 + at), entry, b"");
-    }
-}
-
-/// Adds the deletes of the rows in a range of keys and of their index entries, which only the rows tell, and returns
-/// how many rows there are.
-fn collect(client: &mut dyn Client, from: u64, until: u64, indexes: usize, batch: &mut Batch) -> Result<u64> {
-    each_row(client, from, until, |row| {
-        batch.delete(ROWS, row.key());
-        for (at, entry) in row.entries()[..indexes].iter().enumerate() {
-            batch.delete(TableId(ROWS.0 + 1 + at), entry);
-        }
-    })
-}
-
-/// Reads the rows in a range of keys as they are now, and returns how many there are.
-pub(super) fn each_row(
-    client: &mut dyn Client,
-    from: u64,
-    until: u64,
-    mut visit: impl FnMut(&RowMaker),
-) -> Result<u64> {
-    let (from, until) = (from.to_be_bytes(), until.to_be_bytes());
-    let scan = Scan { from: Some(&from), until: Some(&until), ..Scan::all(ROWS) };
-    let mut row = RowMaker::new(0, 0);
-    let mut wrong = None;
-    drop(unless_lacking(client.view())?);
-    let rows = client.scan(&scan, &mut |key, value| match row.load(key, value) {
-        Ok(()) => visit(&row),
-        Err(error) => wrong = Some(error),
-    })?;
-    wrong.map_or(Ok(rows), Err)
 }

@@ -3,8 +3,10 @@
 //! Entries are gathered in pieces, sorted, and put in order: what a database without a bulk loader would do. A piece
 //! takes so much memory beside the database's.
 
-use super::changes::each_row;
-use super::steps::{ROWS, Steps};
+use super::documents;
+use super::entries::{ROWS, each_row};
+use super::form::Form;
+use super::steps::Steps;
 use crate::driver::{Batch, Client, TableId};
 use crate::run::{Db, Did, End, Plan, Role};
 use anyhow::Result;
@@ -24,7 +26,13 @@ impl Steps<'_> {
         }
         // An engine that keeps indexes itself makes them itself; what the others lack is no result.
         let name = self.name("l.x");
-        let step = db.verb(&name, |store| store.build_indexes())?;
+        let step = db.verb(&name, |store| match self.form {
+            Form::Entries => store.build_indexes(),
+            Form::Documents => {
+                let wanted = &documents::INDEXES[..indexes];
+                store.client()?.documents()?.create_indexes(documents::COLLECTION, wanted)
+            }
+        })?;
         if step.skipped.is_none() {
             step.unit = "row".to_owned();
             if let Some(cost) = &mut step.cost {
@@ -50,7 +58,7 @@ impl Steps<'_> {
 /// Puts the entries of the rows in a range of keys, and returns how many bytes they have.
 fn make_piece(client: &mut dyn Client, from: u64, until: u64, indexes: usize) -> Result<u64> {
     let mut entries: Vec<Vec<Vec<u8>>> = vec![Vec::new(); indexes];
-    each_row(client, from, until, |row| {
+    each_row(client, from..until, |row| {
         for (entries, entry) in entries.iter_mut().zip(row.entries()) {
             entries.push(entry.to_vec());
         }

@@ -15,26 +15,32 @@
 //! | qp100 … | point queries by primary key, beside the same |
 
 mod changes;
+pub(super) mod documents;
+pub(super) mod entries;
+pub(super) mod form;
 mod indexes;
 mod live;
+mod on_documents;
 mod params;
 mod queries;
-pub(super) mod rows;
+mod rows;
 mod steps;
 #[cfg(test)]
 mod tests;
 
+pub use on_documents::InsertDocuments;
 pub use params::{Insert, Memory, Rates};
 pub use rows::{INDEXES, RowMaker};
 
 use super::describe::Describe;
 use crate::command::common::{Common, DurabilityArg};
-use crate::driver::{Engine, TableSpec};
+use crate::driver::{Config, Engine};
 use crate::run::Bench;
 use crate::text::{bytes, count};
 use anyhow::Result;
+use form::Form;
 use live::Live;
-use steps::{ROWS, Steps};
+use steps::Steps;
 
 /// What a process takes beside the memory of its database, when all its memory is limited.
 const PROCESS_BYTES: u64 = 48 << 20;
@@ -44,22 +50,11 @@ impl Describe for Insert {
     const COLUMNS: &[(&str, &str)] = &[];
 
     fn parameters(&self) -> Vec<(String, String)> {
-        let parameter = |name: &str, value: String| (name.to_owned(), value);
-        let memory: Vec<String> = self.memory.iter().map(|memory| bytes(self.memory_bytes(*memory))).collect();
-        vec![
-            parameter("rows", count(self.rows)),
-            parameter("more rows", count(self.more_rows())),
-            parameter("rows per commit", format!("{}, then 50, then 5", self.batch)),
-            parameter("clients", self.clients.to_string()),
-            parameter("indexes", self.indexes.to_string()),
-            parameter("row", bytes(self.row_logical_bytes())),
-            parameter("deletes", if self.deletes { "as many as inserts" } else { "none" }.to_owned()),
-            parameter("memory", memory.join(", ")),
-        ]
+        self.parameters_of(Form::Entries)
     }
 
     fn disk_bytes(&self) -> u64 {
-        6 * (self.rows + self.more_rows()) * self.row_logical_bytes() + (1 << 30)
+        self.disk_bytes_of(Form::Entries)
     }
 
     fn unsuited(&self, _engine: &dyn Engine) -> Option<String> {
@@ -67,24 +62,46 @@ impl Describe for Insert {
     }
 
     fn run(&self, common: &Common, bench: &mut Bench<'_>) -> Result<()> {
-        for &memory in &self.memory {
-            self.run_with(memory, common, bench)?;
-        }
-        Ok(())
+        self.run_form(Form::Entries, None, common, bench)
     }
 }
 
 impl Insert {
-    fn run_with(&self, memory: Memory, common: &Common, bench: &mut Bench<'_>) -> Result<()> {
-        let memory_bytes = self.memory_bytes(memory);
-        let label = memory.label();
-        let config = common.config(memory_bytes, DurabilityArg::Interval);
-        let limit = bench.bound_page_cache(memory_bytes + PROCESS_BYTES, &config);
-        let mut tables = vec![TableSpec::new("rows")];
-        tables.extend(INDEXES[..self.indexes.into()].iter().map(|name| TableSpec::index(name, ROWS)));
-        let mut db = bench.open(&format!("insert-{label}"), &config, &tables)?;
+    fn parameters_of(&self, form: Form) -> Vec<(String, String)> {
+        let parameter = |name: &str, value: String| (name.to_owned(), value);
+        let memory: Vec<String> = self.memory.iter().map(|memory| bytes(self.memory_bytes(form, *memory))).collect();
+        vec![
+            parameter("rows", count(self.rows)),
+            parameter("more rows", count(self.more_rows())),
+            parameter("rows per commit", format!("{}, then 50, then 5", self.batch)),
+            parameter("clients", self.clients.to_string()),
+            parameter("indexes", self.indexes.to_string()),
+            parameter("row", bytes(self.row_logical_bytes(form))),
+            parameter("deletes", if self.deletes { "as many as inserts" } else { "none" }.to_owned()),
+            parameter("memory", memory.join(", ")),
+        ]
+    }
+
+    fn disk_bytes_of(&self, form: Form) -> u64 {
+        6 * (self.rows + self.more_rows()) * self.row_logical_bytes(form) + (1 << 30)
+    }
+
+    fn run_form(&self, form: Form, connect: Option<&str>, common: &Common, bench: &mut Bench<'_>) -> Result<()> {
+        for &memory in &self.memory {
+            let memory_bytes = self.memory_bytes(form, memory);
+            let connect = connect.map(str::to_owned);
+            let config = Config { connect, ..common.config(memory_bytes, DurabilityArg::Interval) };
+            self.run_with(form, &memory.label(), &config, common, bench)?;
+        }
+        Ok(())
+    }
+
+    fn run_with(&self, form: Form, label: &str, config: &Config, common: &Common, bench: &mut Bench<'_>) -> Result<()> {
+        let limit = bench.bound_page_cache(config.memory_bytes + PROCESS_BYTES, config);
+        let mut db = bench.open(&format!("insert-{label}"), config, &entries::tables(self.indexes.into()))?;
+        form.create(&db)?;
         let live = Live::default();
-        let steps = Steps { insert: self, common, live: &live, label: &label };
+        let steps = Steps { insert: self, form, common, live: &live, label };
         steps.load(&mut db)?;
         steps.make_indexes(&mut db)?;
         steps.change(&mut db, "l.i1", 50, self.more_rows())?;

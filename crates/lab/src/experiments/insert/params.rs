@@ -1,6 +1,6 @@
 //! The parameters of the insert benchmark.
 
-use super::rows;
+use super::form::Form;
 use crate::text::{COUNT_MAX, bytes, counts, parse_seconds, sizes};
 use clap::{ArgAction, Args};
 use serde::{Deserialize, Serialize};
@@ -69,15 +69,15 @@ impl Insert {
         self.more_rows.unwrap_or(self.rows)
     }
 
-    pub(super) fn row_logical_bytes(&self) -> u64 {
-        rows::logical_bytes(self.row_bytes as usize, self.indexes.into())
+    pub(super) fn row_logical_bytes(&self, form: Form) -> u64 {
+        form.logical_bytes(self.row_bytes as usize, self.indexes.into())
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive size, saturating")]
-    pub(super) fn memory_bytes(&self, memory: Memory) -> u64 {
+    pub(super) fn memory_bytes(&self, form: Form, memory: Memory) -> u64 {
         let wanted = match memory {
             Memory::Bytes(bytes) => bytes,
-            Memory::Times(times) => ((self.rows * self.row_logical_bytes()) as f64 * times) as u64,
+            Memory::Times(times) => ((self.rows * self.row_logical_bytes(form)) as f64 * times) as u64,
         };
         wanted.max(MEMORY_MIN)
     }

@@ -1,15 +1,11 @@
 //! Queries beside inserts and deletes.
 
 use super::changes::BATCH_BESIDE;
-use super::rows::RowMaker;
-use super::steps::{ROWS, Steps};
-use crate::driver::{Client, Scan, TableId, unless_lacking};
+use super::steps::Steps;
+use crate::driver::{Client, unless_lacking};
 use crate::random::Random;
 use crate::run::{Db, Did, End, Plan, Role};
 use anyhow::{Result, ensure};
-
-/// Entries that a range query reads.
-const RANGE_ENTRIES: u64 = 10;
 
 /// Queries for which a reader keeps its view of the database.
 const VIEW_CALLS: u64 = 100;
@@ -21,19 +17,15 @@ impl<'a> Steps<'a> {
         if indexes == 0 {
             return Ok(());
         }
-        let (seed, filler, live) = (self.common.seed, self.insert.row_bytes as usize, self.live);
+        let (seed, filler, live, form) = (self.common.seed, self.insert.row_bytes as usize, self.live, self.form);
         let make = move |number: usize| {
             let mut random = Random::of(seed ^ u64::from(rate), number as u64);
-            let mut row = RowMaker::new(seed ^ 1, filler);
+            let mut rows = form.rows(seed ^ 1, filler);
             let mut calls = 0;
             move |client: &mut dyn Client, _at: u64| {
                 look(client, &mut calls)?;
-                row.make(random.below(live.inserted().max(1)));
                 let index = usize::try_from(calls % indexes as u64).expect("below the number of indexes");
-                let scan = Scan::from(TableId(ROWS.0 + 1 + index), row.entries()[index], RANGE_ENTRIES);
-                let mut read = 0;
-                client.scan(&scan, &mut |key, _| read += key.len() as u64)?;
-                Ok(Did::read(read))
+                Ok(Did::read(rows.range(client, index, random.below(live.inserted().max(1)))?))
             }
         };
         let role = Role::new(&["range"], self.clients(), End::Seconds(self.insert.seconds), make);
@@ -47,9 +39,10 @@ impl<'a> Steps<'a> {
         // Of several clients that insert one may be behind the others, and its rows missing between others.
         let complete = if self.clients() > 1 { live.inserted() } else { u64::MAX };
         let unacknowledged = if self.insert.deletes { self.clients() as u64 * BATCH_BESIDE } else { 0 };
+        let maker = self.maker();
         let make = move |number: usize| {
             let mut random = Random::of(seed ^ u64::from(rate) ^ 1, number as u64);
-            let (mut calls, mut newest) = (0, 0);
+            let (mut rows, mut calls, mut newest) = (maker(), 0, 0);
             move |client: &mut dyn Client, _at: u64| {
                 // A view has all rows that were acknowledged before it was taken.
                 let inserted = live.inserted();
@@ -60,14 +53,15 @@ impl<'a> Steps<'a> {
                     newest = inserted;
                 }
                 let oldest = live.deleted();
-                let Some(rows) = newest.checked_sub(oldest).filter(|&rows| rows > 0) else { return Ok(Did::idle()) };
-                let pk = oldest + rows / 4 + random.below(rows - rows / 4);
-                let mut read = 0;
-                let there = client.get(ROWS, &pk.to_be_bytes(), &mut |value| read = value.len() as u64)?;
+                let Some(live_rows) = newest.checked_sub(oldest).filter(|&live_rows| live_rows > 0) else {
+                    return Ok(Did::idle());
+                };
+                let pk = oldest + live_rows / 4 + random.below(live_rows - live_rows / 4);
+                let read = rows.point(client, pk)?;
                 // In a small table the deletes may have come to the row meanwhile, and not be acknowledged yet.
                 let may_be_missing = pk < live.deleted() + unacknowledged || pk >= complete;
-                ensure!(there || may_be_missing, "row {pk} is not there, of {oldest} to {newest}");
-                Ok(Did::read(8 + read))
+                ensure!(read.is_some() || may_be_missing, "row {pk} is not there, of {oldest} to {newest}");
+                Ok(Did::read(read.unwrap_or(8)))
             }
         };
         let role = Role::new(&["point"], self.clients(), End::Seconds(self.insert.seconds), make);

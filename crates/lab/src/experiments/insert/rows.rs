@@ -40,6 +40,23 @@ pub struct RowMaker {
     price: [u8; 24],
 }
 
+/// The columns of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Columns {
+    /// The primary key.
+    pub key: u64,
+    /// Date and time, in microseconds.
+    pub when_us: u64,
+    /// The number of a register.
+    pub register: u32,
+    /// The number of a customer.
+    pub customer: u32,
+    /// The number of a product.
+    pub product: u32,
+    /// In cents.
+    pub price: u32,
+}
+
 impl RowMaker {
     /// A maker of rows with `filler_bytes` of random bytes each.
     #[must_use]
@@ -103,6 +120,26 @@ impl RowMaker {
     #[must_use]
     pub fn value(&self) -> &[u8] {
         &self.value
+    }
+
+    /// The random bytes beside the columns.
+    #[must_use]
+    pub fn filler(&self) -> &[u8] {
+        &self.value[COLUMN_BYTES..]
+    }
+
+    /// The row's columns.
+    #[must_use]
+    pub fn columns(&self) -> Columns {
+        let number = |at: usize| u32::from_be_bytes(self.value[at..at + 4].try_into().expect("four bytes"));
+        Columns {
+            key: u64::from_be_bytes(self.key),
+            when_us: u64::from_be_bytes(self.value[..8].try_into().expect("eight bytes")),
+            register: number(8),
+            customer: number(12),
+            product: number(16),
+            price: number(20),
+        }
     }
 
     /// The row's entry in each of [`INDEXES`].
@@ -187,6 +224,17 @@ mod tests {
         assert!([market, register, price].iter().all(|entry| entry.ends_with(rows.key())));
         let entries: usize = rows.entries().iter().map(|entry| entry.len()).sum();
         assert_eq!(logical_bytes(10, 3), (rows.key().len() + value.len() + entries) as u64);
+    }
+
+    #[test]
+    fn columns_are_those_of_the_value() {
+        let mut rows = RowMaker::new(1, 3);
+        rows.make(77);
+        let columns = rows.columns();
+        let value = rows.value();
+        assert_eq!((columns.key, columns.when_us, rows.filler().len()), (77, 770, 3));
+        let numbers = [columns.register, columns.customer, columns.product, columns.price];
+        assert_eq!(numbers, [8, 12, 16, 20].map(|at| field(value, at)));
     }
 
     #[test]

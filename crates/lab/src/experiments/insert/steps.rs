@@ -1,17 +1,14 @@
 //! What the steps of one database share.
 
+use super::form::{Form, Rows};
 use super::live::Live;
 use super::params::Insert;
-use super::rows;
 use crate::command::common::Common;
-use crate::driver::TableId;
-
-/// The table of rows; the indexes follow it.
-pub(in crate::experiments) const ROWS: TableId = TableId(0);
 
 /// What the steps of one database share.
 pub(super) struct Steps<'a> {
     pub(super) insert: &'a Insert,
+    pub(super) form: Form,
     pub(super) common: &'a Common,
     pub(super) live: &'a Live,
     pub(super) label: &'a str,
@@ -32,6 +29,12 @@ impl Steps<'_> {
 
     /// Bytes of the live keys and values, with indexes or without.
     pub(super) fn live_bytes(&self, rows: u64, indexes: usize) -> u64 {
-        rows * rows::logical_bytes(self.insert.row_bytes as usize, indexes)
+        rows * self.form.logical_bytes(self.insert.row_bytes as usize, indexes)
+    }
+
+    /// What makes the rows of a client.
+    pub(super) fn maker(&self) -> impl Fn() -> Box<dyn Rows> + Clone + Sync + use<> {
+        let (form, seed, filler) = (self.form, self.common.seed, self.insert.row_bytes as usize);
+        move || form.rows(seed, filler)
     }
 }

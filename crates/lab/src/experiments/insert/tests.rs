@@ -1,11 +1,12 @@
 //! The insert benchmark at small sizes, on our own engines.
 
 use super::params::{parse_memory, parse_rates};
-use super::{Insert, Memory, Rates};
+use super::{Insert, InsertDocuments, Memory, Rates};
 use crate::command::Common;
-use crate::driver::engines;
+use crate::driver::{document_engines, engines};
 use crate::experiments::{
     Experiment,
+    connect::Connect,
     tests::{common, run_on},
 };
 use crate::report::{Run, Step};
@@ -89,4 +90,27 @@ fn many_clients_leave_no_gap_between_rows() {
     for _ in 0..3 {
         run(Insert { rows: 300, more_rows: Some(300), clients: 8, seconds: 0.02, rates: rates.clone(), ..small() }, 0);
     }
+}
+
+#[test]
+fn every_step_does_all_its_documents() {
+    let insert_documents = |engine: usize, deletes: bool| {
+        let insert = Insert { deletes, clients: if deletes { 1 } else { 2 }, ..small() };
+        let insert = InsertDocuments { insert, connect: Connect::default() };
+        let run = run_on(&*document_engines()[engine], Experiment::InsertDocuments(insert), common());
+        assert_eq!(run.error, None);
+        run
+    };
+    for engine in 0..2 {
+        let run = insert_documents(engine, true);
+        let names: Vec<&str> = run.steps.iter().map(|step| step.name.as_str()).collect();
+        assert_eq!(names, ["l.i0 4x", "l.x 4x", "l.i1 4x", "l.i2 4x", "wait 4x", "qr500 4x", "qp500 4x"]);
+        let operations = |name: &str| step(&run, name).cost.unwrap().operations;
+        assert_eq!([operations("l.i0 4x"), operations("l.x 4x")], [2_000, 2_000]);
+        assert_eq!([operations("l.i1 4x"), operations("l.i2 4x")], [1_000, 100]);
+        assert!(operations("qr500 4x") > 0 && operations("qp500 4x") > 0);
+        let deletes = |name: &str| step(&run, name).operation("delete").unwrap().operations;
+        assert_eq!([deletes("l.i1 4x"), deletes("l.i2 4x")], [1_000, 100]);
+    }
+    insert_documents(0, false);
 }

@@ -5,15 +5,15 @@
 //! chunk are committed after its links.
 
 use super::graph::link_types;
-use super::rows::{COUNT, Count, Link, List, NODE, node_key, put_node_head};
+use super::operations::{Loaded, Operations};
+use super::rows::{Count, Link, List};
 use super::setting::Setting;
-use super::store::put_link;
-use crate::driver::{Batch, Client, Outcome};
+use crate::driver::Client;
 use crate::experiments::tally::{Tallies, Tally};
 use crate::random::Random;
 use crate::report::Figure;
 use crate::run::{Db, Did, End, Plan, Role, Work};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use std::ops::Range;
 
 /// Nodes of a chunk.
@@ -39,22 +39,22 @@ struct Loader<'a> {
     tally: Tally<'a, 4>,
     /// What the call under way has added.
     sums: Sums,
-    batch: Batch,
-    value: Vec<u8>,
+    operations: Box<dyn Operations>,
+    data: Vec<u8>,
 }
 
 /// Runs the load as a step.
-pub(super) fn run(setting: &Setting, loaders: usize, db: &mut Db<'_, '_>) -> Result<()> {
+pub(super) fn run(setting: &Setting, loaders: usize, name: &str, db: &mut Db<'_, '_>) -> Result<()> {
     let tallies = Tallies::new(loaders);
     let make = |number| Loader {
         setting,
         tally: tallies.of(number),
         sums: Sums::default(),
-        batch: Batch::new(),
-        value: Vec::new(),
+        operations: setting.form.operations(),
+        data: Vec::new(),
     };
     let role = Role::new(KINDS, loaders, End::Calls(calls(setting.graph.nodes())), make);
-    let plan = Plan { name: "load".to_owned(), unit: "row", roles: vec![role], live_bytes: None };
+    let plan = Plan { name: name.to_owned(), unit: "row", roles: vec![role], live_bytes: None };
     let step = db.step(&plan)?;
     let [nodes, links, counts, live_bytes] = tallies.totals();
     let size = step.after.size;
@@ -118,10 +118,9 @@ impl Loader<'_> {
     fn insert_nodes(&mut self, client: &mut dyn Client, ids: Range<u64>) -> Result<usize> {
         for id in ids {
             let mut random = Random::of(self.setting.seed ^ 1, id);
-            self.value.clear();
-            put_node_head(&mut self.value, 1, self.setting.loaded_at);
-            self.setting.loaded_nodes.extend(&mut random, &mut self.value);
-            self.batch.put(NODE, &node_key(id), &self.value);
+            self.data.clear();
+            self.setting.loaded_nodes.extend(&mut random, &mut self.data);
+            self.operations.load(&Loaded::Node { id, time: self.setting.loaded_at, data: &self.data });
             self.sums[0] += 1;
         }
         self.commit(client)?;
@@ -144,7 +143,7 @@ impl Loader<'_> {
                     self.setting.link_data.extend(&mut random, &mut data);
                     let time = self.setting.loaded_at - LOAD_MS + random.below(LOAD_MS);
                     let link = Link { visible: true, time, version: 0, data };
-                    put_link(&mut self.batch, &mut self.value, list, id2, &link);
+                    self.operations.load(&Loaded::Link { list, id2, link: &link });
                     count.time = count.time.max(time);
                     uncommitted += 1;
                     if uncommitted == COMMIT_ROWS {
@@ -160,7 +159,7 @@ impl Loader<'_> {
         }
         self.commit(client)?;
         for (list, count) in counts {
-            self.batch.put(COUNT, &list.count_key(), &count.value());
+            self.operations.load(&Loaded::Count { list, count });
             self.sums[2] += 1;
         }
         self.commit(client)?;
@@ -168,11 +167,7 @@ impl Loader<'_> {
     }
 
     fn commit(&mut self, client: &mut dyn Client) -> Result<()> {
-        if !self.batch.is_empty() {
-            ensure!(client.write(&self.batch)? == Outcome::Done, "a conflict outside of transactions");
-            self.sums[3] += self.batch.bytes() as u64;
-            self.batch.clear();
-        }
+        self.sums[3] += self.operations.commit_load(client)?;
         Ok(())
     }
 }

@@ -3,8 +3,12 @@
 mod access;
 mod check;
 mod distributions;
+mod documents;
+mod form;
 mod graph;
 mod load;
+mod on_documents;
+mod operations;
 mod payload;
 mod requests;
 mod rows;
@@ -14,12 +18,15 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use on_documents::{LinkDocuments, Stream};
+
 use super::describe::Describe;
 use crate::command::common::{Common, DurabilityArg};
 use crate::run::{Bench, Db, End};
 use crate::text::{COUNT_MAX, bytes, count, counts, sizes};
 use anyhow::Result;
 use clap::Args;
+use form::Form;
 use graph::LINK_TYPES;
 use requests::Phase;
 use serde::{Deserialize, Serialize};
@@ -105,14 +112,14 @@ impl Describe for Link {
     fn run(&self, common: &Common, bench: &mut Bench<'_>) -> Result<()> {
         let mut config = common.config(self.memory, DurabilityArg::Interval);
         config.transactions = true;
-        let setting = Setting::new(self.nodes, common.seed);
+        let setting = Setting::new(Form::Entries, self.nodes, common.seed);
         let mut db = bench.open("link", &config, &rows::TABLES)?;
-        load::run(&setting, self.loaders as usize, &mut db)?;
+        load::run(&setting, self.loaders as usize, "load", &mut db)?;
         let lacks = store::lacks_transactions(&mut *db.store().client()?)?;
         for number in 1..=u64::from(self.phases) {
             match &lacks {
-                Some(lacks) => db.bench().skip(&requests::name(number), "request", lacks),
-                None => requests::run(&setting, self.phase(number), &mut db)?,
+                Some(lacks) => db.bench().skip(&requests::name(number, false), "request", lacks),
+                None => requests::run(&setting, self.phase(number, false), &mut db)?,
             }
         }
         verify(&setting, &mut db)?;
@@ -121,9 +128,9 @@ impl Describe for Link {
 }
 
 impl Link {
-    fn phase(&self, number: u64) -> Phase {
+    fn phase(&self, number: u64, stream: bool) -> Phase {
         let end = self.requests.map_or(End::Seconds(self.seconds.into()), End::Calls);
-        Phase { number, requesters: self.requesters as usize, end }
+        Phase { number, requesters: self.requesters as usize, end, stream }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::distributions::{multiget_ids, unit};
 use super::graph::{choose_link_type, happens};
+use super::operations::{Effects, LIST_MAX, Operations};
 use super::rows::{Link, List};
 use super::setting::Setting;
-use super::store::{Effects, LIST_MAX, Session};
 use crate::driver::Client;
 use crate::experiments::tally::{Tallies, Tally};
 use crate::random::Random;
@@ -87,6 +87,8 @@ pub(super) struct Phase {
     pub(super) number: u64,
     pub(super) requesters: usize,
     pub(super) end: End,
+    /// A client reads a change stream meanwhile.
+    pub(super) stream: bool,
 }
 
 /// One client.
@@ -99,7 +101,7 @@ pub(super) struct Requester<'a> {
     tally: Tally<'a, 3>,
     phase: u64,
     limit: u64,
-    session: Session,
+    session: Box<dyn Operations>,
     /// Lists that went on beyond the limit, and the time of the last link read.
     history: Vec<(List, u64)>,
     data: Vec<u8>,
@@ -110,7 +112,11 @@ pub(super) fn run(setting: &Setting, phase: Phase, db: &mut Db<'_, '_>) -> Resul
     let tallies = Tallies::new(phase.requesters);
     let make = |number| Requester::new(setting, tallies.of(number), phase.number, LIST_MAX);
     let role = Role::new(&KINDS, phase.requesters, phase.end, make);
-    let plan = Plan { name: name(phase.number), unit: "request", roles: vec![role], live_bytes: None };
+    let mut roles = vec![role];
+    if phase.stream {
+        roles.push(Role::new(&["events"], 1, End::WithFirst, |_client| stream()));
+    }
+    let plan = Plan { name: name(phase.number, phase.stream), unit: "request", roles, live_bytes: None };
     let step = db.step(&plan)?;
     let [retries, links, history] = tallies.totals();
     let operations = step.cost.map_or(0, |cost| cost.operations);
@@ -130,8 +136,29 @@ pub(super) fn run(setting: &Setting, phase: Phase, db: &mut Db<'_, '_>) -> Resul
 }
 
 /// The name of a phase's step.
-pub(super) fn name(phase: u64) -> String {
-    format!("run {phase}")
+pub(super) fn name(phase: u64, stream: bool) -> String {
+    format!("run {phase}{}", suffix(stream))
+}
+
+/// What the names of steps end in beside a change stream.
+pub(super) fn suffix(stream: bool) -> &'static str {
+    if stream { " stream" } else { "" }
+}
+
+/// Opens a change stream, and reads it as events come.
+fn stream() -> impl FnMut(&mut dyn Client, u64) -> Result<Did> {
+    let mut is_open = false;
+    move |client, _at| {
+        let documents = client.documents()?;
+        if !is_open {
+            documents.watch()?;
+            is_open = true;
+        }
+        match documents.events()? {
+            0 => Ok(Did::idle()),
+            events => Ok(Did::read(0).operations(events)),
+        }
+    }
 }
 
 impl Operation {
@@ -144,9 +171,9 @@ impl Work for Requester<'_> {
     fn call(&mut self, client: &mut dyn Client, at: u64) -> Result<Did> {
         let mut random = Random::of(self.setting.seed ^ self.phase.rotate_right(8), at);
         let operation = Operation::choose(&mut random);
-        let before = self.session.done;
+        let before = self.session.done();
         self.request(client, operation, &mut random, at)?;
-        let Effects { retries, read_bytes, written_bytes } = self.session.done;
+        let Effects { retries, read_bytes, written_bytes } = self.session.done();
         self.tally.add([retries - before.retries, 0, 0]);
         Ok(Did {
             kind: operation as usize,
@@ -160,7 +187,7 @@ impl Work for Requester<'_> {
 
 impl<'a> Requester<'a> {
     pub(super) fn new(setting: &'a Setting, tally: Tally<'a, 3>, phase: u64, limit: u64) -> Self {
-        Self { setting, tally, phase, limit, session: Session::default(), history: Vec::new(), data: Vec::new() }
+        Self { setting, tally, phase, limit, session: setting.form.operations(), history: Vec::new(), data: Vec::new() }
     }
 
     fn request(&mut self, client: &mut dyn Client, operation: Operation, random: &mut Random, at: u64) -> Result<()> {

@@ -26,7 +26,7 @@ pub(super) const TABLES: [TableSpec; 4] =
     [TableSpec::new("node"), TableSpec::new("link"), TableSpec::index("linktime", LINK), TableSpec::new("count")];
 
 /// The type of all nodes.
-const NODE_TYPE: u32 = 2048;
+pub(super) const NODE_TYPE: u32 = 2048;
 
 /// The links of one node that have one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

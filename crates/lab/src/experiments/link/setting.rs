@@ -1,12 +1,14 @@
 //! What all clients share.
 
 use super::access::Access;
+use super::form::Form;
 use super::graph::Graph;
 use super::payload::Payload;
 
 /// What all clients share.
 #[derive(Debug)]
 pub(super) struct Setting {
+    pub(super) form: Form,
     pub(super) seed: u64,
     pub(super) graph: Graph,
     pub(super) access: Access,
@@ -18,8 +20,9 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    pub(super) fn new(nodes: u64, seed: u64) -> Self {
+    pub(super) fn new(form: Form, nodes: u64, seed: u64) -> Self {
         Self {
+            form,
             seed,
             graph: Graph::new(nodes),
             access: Access::new(nodes),

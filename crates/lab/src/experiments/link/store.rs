@@ -1,11 +1,9 @@
 //! The operations of the graph on a database, with the effects that the original's `MySQL` statements have.
 
+use super::operations::{Effects, Found, Loaded, Operations};
 use super::rows::{COUNT, Count, INDEX, LINK, Link, List, NODE, index_time, node_key, put_node_head};
 use crate::driver::{Batch, Client, Direction, Lacks, Outcome, Scan, TableId, unless_lacking};
-use anyhow::Result;
-
-/// The longest list that a read gets.
-pub(super) const LIST_MAX: u64 = 10_000;
+use anyhow::{Result, ensure};
 
 /// What one client needs for its operations, and what they did.
 #[derive(Debug, Default)]
@@ -17,28 +15,8 @@ pub(super) struct Session {
     pub(super) done: Effects,
 }
 
-/// What operations did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Effects {
-    /// Transactions that were run again because of a conflict.
-    pub(super) retries: u64,
-    /// Bytes of keys and values that were read.
-    pub(super) read_bytes: u64,
-    /// Bytes of keys and values that were written.
-    pub(super) written_bytes: u64,
-}
-
-/// What a read of a list found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) links: u64,
-    /// The time of the last, oldest link.
-    pub(super) oldest: u64,
-}
-
-impl Session {
-    /// Adds a link, or changes the one that is there. Says whether it was there, be it hidden.
-    pub(super) fn add_link(&mut self, client: &mut dyn Client, list: List, id2: u64, link: &Link) -> Result<bool> {
+impl Operations for Session {
+    fn add_link(&mut self, client: &mut dyn Client, list: List, id2: u64, link: &Link) -> Result<bool> {
         let key = list.link_key(id2);
         let mut was_there = false;
         self.transact(client, |own, client| {
@@ -66,15 +44,7 @@ impl Session {
         Ok(was_there)
     }
 
-    /// Hides a link, or with `expunge` removes it. Says whether it was there, be it hidden.
-    pub(super) fn delete_link(
-        &mut self,
-        client: &mut dyn Client,
-        list: List,
-        id2: u64,
-        now: u64,
-        expunge: bool,
-    ) -> Result<bool> {
+    fn delete_link(&mut self, client: &mut dyn Client, list: List, id2: u64, now: u64, expunge: bool) -> Result<bool> {
         let key = list.link_key(id2);
         let mut was_there = false;
         self.transact(client, |own, client| {
@@ -98,14 +68,12 @@ impl Session {
         Ok(was_there)
     }
 
-    /// How many links of a list are visible, by its count.
-    pub(super) fn count_links(&mut self, client: &mut dyn Client, list: List) -> Result<u64> {
+    fn count_links(&mut self, client: &mut dyn Client, list: List) -> Result<u64> {
         let count = self.get(client, COUNT, &list.count_key(), false, Count::of_value)?;
         Ok(count.map_or(0, |count| count.count.into()))
     }
 
-    /// How many of these links are there, hidden ones too.
-    pub(super) fn get_links(&mut self, client: &mut dyn Client, list: List, id2s: &[u64]) -> Result<u64> {
+    fn get_links(&mut self, client: &mut dyn Client, list: List, id2s: &[u64]) -> Result<u64> {
         let keys: Vec<[u8; 24]> = id2s.iter().map(|&id2| list.link_key(id2)).collect();
         let mut found = 0;
         if !self.single_gets {
@@ -130,15 +98,7 @@ impl Session {
         Ok(found)
     }
 
-    /// Reads visible links of a list that are not newer than `newest`, newest first, after those that are skipped.
-    pub(super) fn get_list(
-        &mut self,
-        client: &mut dyn Client,
-        list: List,
-        newest: u64,
-        skip: u64,
-        limit: u64,
-    ) -> Result<Found> {
+    fn get_list(&mut self, client: &mut dyn Client, list: List, newest: u64, skip: u64, limit: u64) -> Result<Found> {
         let from = list.index_key(true, newest, 0);
         // No time is stored inverted with all bits set, for that is time 0.
         let until = list.index_key(true, 0, u64::MAX);
@@ -163,8 +123,7 @@ impl Session {
         Ok(Found { links: u64::saturating_sub(seen, skip), oldest })
     }
 
-    /// Adds a node that is not there.
-    pub(super) fn add_node(&mut self, client: &mut dyn Client, id: u64, now: u64, data: &[u8]) -> Result<()> {
+    fn add_node(&mut self, client: &mut dyn Client, id: u64, now: u64, data: &[u8]) -> Result<()> {
         self.put_node(id, 1, now, data);
         while client.write(&self.batch)? == Outcome::Conflict {
             self.done.retries += 1;
@@ -174,13 +133,11 @@ impl Session {
         Ok(())
     }
 
-    /// Says whether a node is there, having read it.
-    pub(super) fn get_node(&mut self, client: &mut dyn Client, id: u64) -> Result<bool> {
+    fn get_node(&mut self, client: &mut dyn Client, id: u64) -> Result<bool> {
         Ok(self.get(client, NODE, &node_key(id), false, |_| Ok(()))?.is_some())
     }
 
-    /// Changes a node if it is there.
-    pub(super) fn update_node(&mut self, client: &mut dyn Client, id: u64, now: u64, data: &[u8]) -> Result<bool> {
+    fn update_node(&mut self, client: &mut dyn Client, id: u64, now: u64, data: &[u8]) -> Result<bool> {
         let mut was_there = false;
         self.transact(client, |own, client| {
             was_there = own.get(client, NODE, &node_key(id), true, |_| Ok(()))?.is_some();
@@ -192,8 +149,7 @@ impl Session {
         Ok(was_there)
     }
 
-    /// Deletes a node if it is there. Its links stay, as in the original.
-    pub(super) fn delete_node(&mut self, client: &mut dyn Client, id: u64) -> Result<bool> {
+    fn delete_node(&mut self, client: &mut dyn Client, id: u64) -> Result<bool> {
         let mut was_there = false;
         self.transact(client, |own, client| {
             was_there = own.get(client, NODE, &node_key(id), true, |_| Ok(()))?.is_some();
@@ -205,6 +161,30 @@ impl Session {
         Ok(was_there)
     }
 
+    fn done(&self) -> Effects {
+        self.done
+    }
+
+    fn load(&mut self, row: &Loaded<'_>) {
+        match *row {
+            Loaded::Node { id, time, data } => self.put_node(id, 1, time, data),
+            Loaded::Link { list, id2, link } => put_link(&mut self.batch, &mut self.value, list, id2, link),
+            Loaded::Count { list, count } => self.put_count(list, count),
+        }
+    }
+
+    fn commit_load(&mut self, client: &mut dyn Client) -> Result<u64> {
+        if self.batch.is_empty() {
+            return Ok(0);
+        }
+        ensure!(client.write(&self.batch)? == Outcome::Done, "a conflict outside of transactions");
+        let bytes = self.batch.bytes() as u64;
+        self.batch.clear();
+        Ok(bytes)
+    }
+}
+
+impl Session {
     /// Runs `body` as a transaction, again and again until there is no conflict. What it adds to the batch is written
     /// at its end.
     fn transact(
@@ -289,7 +269,7 @@ impl Session {
 }
 
 /// Adds a link to a batch, in its table and in the index.
-pub(super) fn put_link(batch: &mut Batch, value: &mut Vec<u8>, list: List, id2: u64, link: &Link) {
+fn put_link(batch: &mut Batch, value: &mut Vec<u8>, list: List, id2: u64, link: &Link) {
     value.clear();
     link.put_value(value);
     batch.put(LINK, &list.link_key(id2), value);

@@ -2,15 +2,19 @@
 
 use super::access::Access;
 use super::distributions::{LogNormal, Zipf, harmonic, multiget_ids};
+use super::form::Form;
 use super::graph::{Graph, choose_link_type, link_types};
+use super::operations::Operations;
 use super::payload::Payload;
 use super::requests::{KINDS, MIX, Operation, Phase, Requester};
 use super::rows::{COUNT, Count, INDEX, Link as Row, List, TABLES};
 use super::store::Session;
-use super::{Link, Setting, check, load};
+use super::{Link, Setting, check, documents, load};
 use crate::clock::Clock;
 use crate::command::{BenchArgs, BenchCommand, Job, run_job};
-use crate::driver::{Batch, Client, Config, Engine, Outcome, Scan, engines};
+use crate::driver::{
+    Batch, Client, Condition, Config, Engine, Outcome, Scan, Update, Value, document_engines, engines,
+};
 use crate::experiments::Experiment;
 use crate::experiments::tally::Tallies;
 use crate::random::Random;
@@ -92,7 +96,7 @@ fn with_graph(setting: &Setting, body: impl FnOnce(&mut dyn Client)) {
     let mut bench = Bench::new(&*engine, dir.path(), Clock::real(), Stop::default());
     let config = Config { memory_bytes: 64 << 20, direct_io: false, transactions: true, ..Config::default() };
     let mut db = bench.open("link", &config, &TABLES).unwrap();
-    load::run(setting, 2, &mut db).unwrap();
+    load::run(setting, 2, "load", &mut db).unwrap();
     body(&mut *db.store().client().unwrap());
     db.close().unwrap();
 }
@@ -103,7 +107,7 @@ fn a_link(time: u64) -> Row {
 
 #[test]
 fn a_wrong_count_and_a_stale_index_entry_are_found() {
-    let setting = Setting::new(300, 1);
+    let setting = Setting::new(Form::Entries, 300, 1);
     with_graph(&setting, |client| {
         let list = List { id1: 17, link_type: link_types().next().unwrap() };
         let links = setting.graph.links(17, list.link_type);
@@ -124,42 +128,45 @@ fn a_wrong_count_and_a_stale_index_entry_are_found() {
     });
 }
 
+fn effects(session: &mut dyn Operations, client: &mut dyn Client) {
+    let list = List { id1: 5, link_type: link_types().next().unwrap() };
+    let before = session.count_links(client, list).unwrap();
+    let id2 = 1_000_000;
+    // Added, added again with another time, hidden twice, shown again.
+    assert!(!session.add_link(client, list, id2, &a_link(1 << 50)).unwrap());
+    assert!(session.add_link(client, list, id2, &a_link(1 << 51)).unwrap());
+    assert_eq!(session.count_links(client, list).unwrap(), before + 1);
+    let newest = session.get_list(client, list, u64::MAX, 0, 1).unwrap();
+    assert_eq!((newest.links, newest.oldest), (1, 1 << 51));
+    assert!(session.delete_link(client, list, id2, 1, false).unwrap());
+    assert!(session.delete_link(client, list, id2, 1, false).unwrap());
+    assert_eq!(session.count_links(client, list).unwrap(), before);
+    assert_eq!(session.get_links(client, list, &[id2, id2 + 1]).unwrap(), 1, "hidden links are got");
+    assert_eq!(session.get_list(client, list, u64::MAX, 0, 100).unwrap().links, before, "and not listed");
+    assert!(session.add_link(client, list, id2, &a_link(1 << 52)).unwrap());
+    assert_eq!(session.count_links(client, list).unwrap(), before + 1);
+    assert!(session.delete_link(client, list, id2, 1, true).unwrap());
+    assert!(!session.delete_link(client, list, id2, 1, true).unwrap());
+    assert_eq!(session.get_links(client, list, &[id2]).unwrap(), 0);
+    // Nodes.
+    session.add_node(client, 500, 1, b"a").unwrap();
+    assert!(session.get_node(client, 500).unwrap() && session.update_node(client, 500, 2, b"b").unwrap());
+    assert!(session.delete_node(client, 500).unwrap() && !session.delete_node(client, 500).unwrap());
+    assert!(!session.get_node(client, 500).unwrap() && !session.update_node(client, 500, 2, b"b").unwrap());
+}
+
 #[test]
 fn operations_have_the_effects_of_the_original() {
-    let setting = Setting::new(100, 1);
+    let setting = Setting::new(Form::Entries, 100, 1);
     with_graph(&setting, |client| {
-        let mut session = Session::default();
-        let list = List { id1: 5, link_type: link_types().next().unwrap() };
-        let before = session.count_links(client, list).unwrap();
-        let id2 = 1_000_000;
-        // Added, added again with another time, hidden twice, shown again.
-        assert!(!session.add_link(client, list, id2, &a_link(1 << 50)).unwrap());
-        assert!(session.add_link(client, list, id2, &a_link(1 << 51)).unwrap());
-        assert_eq!(session.count_links(client, list).unwrap(), before + 1);
-        let newest = session.get_list(client, list, u64::MAX, 0, 1).unwrap();
-        assert_eq!((newest.links, newest.oldest), (1, 1 << 51));
-        assert!(session.delete_link(client, list, id2, 1, false).unwrap());
-        assert!(session.delete_link(client, list, id2, 1, false).unwrap());
-        assert_eq!(session.count_links(client, list).unwrap(), before);
-        assert_eq!(session.get_links(client, list, &[id2, id2 + 1]).unwrap(), 1, "hidden links are got");
-        assert_eq!(session.get_list(client, list, u64::MAX, 0, 100).unwrap().links, before, "and not listed");
-        assert!(session.add_link(client, list, id2, &a_link(1 << 52)).unwrap());
-        assert_eq!(session.count_links(client, list).unwrap(), before + 1);
-        assert!(session.delete_link(client, list, id2, 1, true).unwrap());
-        assert!(!session.delete_link(client, list, id2, 1, true).unwrap());
-        assert_eq!(session.get_links(client, list, &[id2]).unwrap(), 0);
-        // Nodes.
-        session.add_node(client, 500, 1, b"a").unwrap();
-        assert!(session.get_node(client, 500).unwrap() && session.update_node(client, 500, 2, b"b").unwrap());
-        assert!(session.delete_node(client, 500).unwrap() && !session.delete_node(client, 500).unwrap());
-        assert!(!session.get_node(client, 500).unwrap() && !session.update_node(client, 500, 2, b"b").unwrap());
+        effects(&mut Session::default(), client);
         check::check(client, 100, 1).unwrap();
     });
 }
 
 #[test]
 fn a_list_goes_on_where_it_ended() {
-    let setting = Setting::new(50, 1);
+    let setting = Setting::new(Form::Entries, 50, 1);
     with_graph(&setting, |client| {
         let mut session = Session::default();
         let list = List { id1: 50, link_type: 1 };
@@ -177,7 +184,7 @@ fn a_list_goes_on_where_it_ended() {
 
 #[test]
 fn long_lists_are_remembered_and_gone_on_with() {
-    let setting = Setting::new(200, 1);
+    let setting = Setting::new(Form::Entries, 200, 1);
     with_graph(&setting, |client| {
         let tallies = Tallies::new(1);
         let mut requester = Requester::new(&setting, tallies.of(0), 1, 2);
@@ -366,7 +373,7 @@ fn the_stream_of_requests_does_not_depend_on_the_number_of_clients() {
             Ok(())
         }
     }
-    let setting = Setting::new(1000, 7);
+    let setting = Setting::new(Form::Entries, 1000, 7);
     let requests = |clients: u64| {
         let tallies = Tallies::new(2);
         let mut all = Vec::new();
@@ -384,8 +391,57 @@ fn the_stream_of_requests_does_not_depend_on_the_number_of_clients() {
 #[test]
 fn a_phase_ends_by_time_or_by_requests() {
     let experiment = Link { nodes: 1, loaders: 1, requesters: 3, phases: 1, seconds: 7, requests: None, memory: 1 };
-    let Phase { number, requesters, end } = experiment.phase(2);
+    let Phase { number, requesters, end, stream } = experiment.phase(2, false);
+    assert!(!stream);
     assert_eq!((number, requesters, end), (2, 3, End::Seconds(7.0)));
     let by_requests = Link { requests: Some(9), ..experiment };
-    assert_eq!(by_requests.phase(1).end, End::Calls(9));
+    assert_eq!(by_requests.phase(1, false).end, End::Calls(9));
+}
+
+/// Every operation has the same effect on documents as on entries of tables.
+#[test]
+fn operations_on_documents_have_the_effects_of_the_original() {
+    let engine = &document_engines()[0];
+    let dir = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new(&**engine, dir.path(), Clock::real(), Stop::default());
+    let config = Config { memory_bytes: 64 << 20, direct_io: false, transactions: true, ..Config::default() };
+    let mut db = bench.open("link", &config, &[]).unwrap();
+    documents::create(&mut *db.store().client().unwrap()).unwrap();
+    let setting = Setting::new(Form::Documents, 100, 1);
+    load::run(&setting, 2, "load", &mut db).unwrap();
+    {
+        let mut client = db.store().client().unwrap();
+        assert_eq!(documents::check(&mut *client, 100, 1, 1000).unwrap(), 200);
+        effects(&mut *setting.form.operations(), &mut *client);
+        assert_eq!(documents::check(&mut *client, 100, 1, 1000).unwrap(), 200);
+        // A count that is wrong is found.
+        let key =
+            [("id", Value::Int(5)), ("link_type", Value::Int(i64::try_from(link_types().next().unwrap()).unwrap()))];
+        let which = Condition::equal(&key);
+        let update = Update { collection: "counttable", which, set: &[], add: &[("count", 1)], or_insert: Some(&[]) };
+        client.documents().unwrap().update(&update).unwrap();
+        let error = documents::check(&mut *client, 100, 1, 1000).unwrap_err().to_string();
+        assert!(error.contains("node 5"), "{error}");
+    }
+    db.close().unwrap();
+}
+
+/// Two clients that change one list at once: one of two transactions is run again, and no count is lost.
+#[test]
+fn a_conflict_of_transactions_on_documents_loses_no_count() {
+    for arguments in [
+        "link-documents --nodes 3 --phases 1 --requests 400 --requesters 4 --memory 4MiB --streams without",
+        "link-documents --nodes 40 --phases 1 --requests 200 --memory 4MiB --streams with,without",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let job = crate::experiments::fake::job(arguments, "spinney-documents", dir.path());
+        let engine = &document_engines()[0];
+        let run = run_job(&job, &**engine, Clock::real(), &Stop::default());
+        assert_eq!(run.error, None, "{arguments}");
+        if arguments.contains("with,") {
+            let step = crate::experiments::fake::step(&run, "run 1 stream");
+            assert_eq!(crate::experiments::fake::names(&run), ["load stream", "run 1 stream", "load", "run 1"]);
+            assert!(step.operation("addlink").is_some());
+        }
+    }
 }
