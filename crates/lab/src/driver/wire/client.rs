@@ -1,7 +1,6 @@
 //! Operations on documents as commands.
 
 use super::connection::{Connection, Refused};
-use super::store::WireStore;
 use crate::driver::batch::Batch;
 use crate::driver::bson::{change, check_group, document, filter, group, index, projection, sort};
 use crate::driver::client::{Client, Outcome, Scan};
@@ -21,9 +20,10 @@ const BATCH_DOCUMENTS: i32 = 1_000;
 const STREAM_WAIT_MS: i32 = 1;
 
 /// One client.
-pub(super) struct WireClient<'a> {
-    store: &'a WireStore,
+pub(super) struct WireClient {
     connection: Connection,
+    /// Whether writes ask for a sync of the server's log.
+    is_durable: bool,
     session: [u8; 16],
     /// Of the last transaction that began.
     txn_number: i64,
@@ -39,15 +39,15 @@ enum Transaction {
     Begun,
 }
 
-impl<'a> WireClient<'a> {
-    pub(super) fn new(store: &'a WireStore) -> Result<Self> {
+impl WireClient {
+    pub(super) fn new(address: &str, is_durable: bool) -> Result<Self> {
         /// Sessions of this process differ by it. It publishes nothing but itself.
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let mut session = [0; 16];
         let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
         Random::of(u64::from(std::process::id()), number).fill(&mut session);
-        let connection = Connection::open(&store.address)?;
-        Ok(Self { store, connection, session, txn_number: 0, transaction: None, stream: None })
+        let connection = Connection::open(address)?;
+        Ok(Self { connection, is_durable, session, txn_number: 0, transaction: None, stream: None })
     }
 
     /// Runs a command of the database, in the transaction if there is one.
@@ -80,7 +80,7 @@ impl<'a> WireClient<'a> {
 
     fn append_concern(&self, command: &mut DocumentBuilder) {
         command.open_document("writeConcern").append("w", 1);
-        if self.store.is_durable {
+        if self.is_durable {
             command.append("j", true);
         }
         command.close();
@@ -145,7 +145,7 @@ fn number(reply: &DocumentBuf, field: &str) -> Result<u64> {
     Ok(u64::try_from(number.with_context(|| format!("a reply without {field}"))?)?)
 }
 
-impl Client for WireClient<'_> {
+impl Client for WireClient {
     fn write(&mut self, _batch: &Batch) -> Result<Outcome> {
         no_tables()
     }
@@ -188,7 +188,7 @@ impl Client for WireClient<'_> {
     }
 }
 
-impl Documents for WireClient<'_> {
+impl Documents for WireClient {
     fn create(&mut self, collection: &'static str) -> Result<()> {
         let mut command = DocumentBuilder::new();
         command.append("create", collection);

@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug)]
 pub(in crate::driver) struct Wire;
 
-pub(super) struct WireStore {
-    pub(super) address: String,
+struct WireStore {
+    address: String,
     /// Whether writes ask for a sync of the server's log.
-    pub(super) is_durable: bool,
+    is_durable: bool,
     process: Option<u32>,
     data_dir: Option<PathBuf>,
     settings: Vec<(String, String)>,
@@ -92,7 +92,7 @@ fn local(connection: &mut Connection) -> Result<(Option<u32>, Option<PathBuf>)> 
 
 impl Store for WireStore {
     fn client(&self) -> Result<Box<dyn Client + '_>> {
-        Ok(Box::new(WireClient::new(self)?))
+        Ok(Box::new(WireClient::new(&self.address, self.is_durable)?))
     }
 
     fn settings(&self) -> Vec<(String, String)> {

@@ -10,7 +10,7 @@
 //! | `b` | the document's number modulo 1,000; has an index with `price`, descending |
 //! | `price` | a random double |
 //! | `n` | 0 |
-//! | `text`, `more`, `note`, `last` | 200 bytes each of English words in random order, frequent words more often |
+//! | `text`, `more`, `note`, `last` | 219 bytes each of English words in random order, frequent words more often |
 
 use crate::driver::{Field, IndexSpec, Order, Value};
 use crate::random::{Random, mix};
@@ -18,7 +18,7 @@ use spinney::base::num::usize_of;
 use std::fmt::Write as _;
 
 /// What a document takes as BSON, a little more or less.
-pub(super) const DOCUMENT_BYTES: u64 = 984;
+pub(super) const DOCUMENT_BYTES: u64 = 1_022;
 
 pub(super) const COLLECTION: &str = "items";
 
@@ -33,7 +33,7 @@ pub(super) const INDEXES: [IndexSpec; 3] = [
 ];
 
 /// Bytes of each of the fields with text.
-const TEXT_BYTES: usize = 200;
+const TEXT_BYTES: usize = 219;
 
 /// Bytes of the text that fields are cut from.
 const ALL_BYTES: usize = 1 << 20;

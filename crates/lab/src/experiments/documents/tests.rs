@@ -33,9 +33,9 @@ fn every_step_does_all_its_work() {
         for (name, operations) in wanted {
             assert_eq!(step(&run, name).cost.unwrap().operations, operations, "{name}");
         }
-        // The text compresses, and the indexes are small.
+        // Of so few documents most is what files take at least.
         let ratio = figure(step(&run, "settle"), "disk/BSON").unwrap();
-        assert!((0.2..1.2).contains(&ratio), "{ratio}");
+        assert!((0.2..4.0).contains(&ratio), "{ratio}");
     }
 }
 

@@ -11,8 +11,7 @@
 //! | `price` | a double |
 //! | `data` | random bytes |
 
-use super::entries::RANGE_ENTRIES;
-use super::form::Rows;
+use super::operations::{RANGE_ENTRIES, Rows};
 use super::rows::RowMaker;
 use crate::driver::{Client, Condition, Field, Find, IndexSpec, Order, Value};
 use anyhow::Result;

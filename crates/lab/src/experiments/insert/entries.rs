@@ -1,6 +1,6 @@
 //! Rows as entries of tables.
 
-use super::form::Rows;
+use super::operations::{RANGE_ENTRIES, Rows};
 use super::rows::{INDEXES, RowMaker};
 use crate::driver::{Batch, Client, Outcome, Scan, TableId, TableSpec, unless_lacking};
 use anyhow::{Result, ensure};
@@ -8,9 +8,6 @@ use std::ops::Range;
 
 /// The table of rows; the indexes follow it.
 pub(in crate::experiments) const ROWS: TableId = TableId(0);
-
-/// Entries that a range query reads.
-pub(super) const RANGE_ENTRIES: u64 = 10;
 
 /// The tables of rows with so many indexes.
 pub(in crate::experiments) fn tables(indexes: usize) -> Vec<TableSpec> {

@@ -21,6 +21,7 @@ pub(super) mod form;
 mod indexes;
 mod live;
 mod on_documents;
+mod operations;
 mod params;
 mod queries;
 mod rows;

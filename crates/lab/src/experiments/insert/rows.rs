@@ -131,10 +131,11 @@ impl RowMaker {
     /// The row's columns.
     #[must_use]
     pub fn columns(&self) -> Columns {
-        let number = |at: usize| u32::from_be_bytes(self.value[at..at + 4].try_into().expect("four bytes"));
+        let byte = |at: usize| self.value[at];
+        let number = |at: usize| u32::from_be_bytes([byte(at), byte(at + 1), byte(at + 2), byte(at + 3)]);
         Columns {
             key: u64::from_be_bytes(self.key),
-            when_us: u64::from_be_bytes(self.value[..8].try_into().expect("eight bytes")),
+            when_us: u64::from(number(0)) << 32 | u64::from(number(4)),
             register: number(8),
             customer: number(12),
             product: number(16),

@@ -1,7 +1,8 @@
 //! What the steps of one database share.
 
-use super::form::{Form, Rows};
+use super::form::Form;
 use super::live::Live;
+use super::operations::Rows;
 use super::params::Insert;
 use crate::command::common::Common;
 

@@ -2,11 +2,14 @@
 //!
 //! # Format
 //!
-//! | collection | fields | indexes |
-//! |---|---|---|
-//! | `nodetable` | `_id`, `type`, `version`, `time`, `data` | |
-//! | `linktable` | `id1`, `link_type`, `id2`, `visibility`, `time`, `version`, `data` | unique: `id1`, `link_type`, `id2`; `id1`, `link_type`, `visibility`, `time`, the newest first |
-//! | `counttable` | `id`, `link_type`, `count`, `time`, `version` | unique: `id`, `link_type` |
+//! | collection | fields |
+//! |---|---|
+//! | `nodetable` | `_id`, `type`, `version`, `time`, `data` |
+//! | `linktable` | `id1`, `link_type`, `id2`, `visibility`, `time`, `version`, `data` |
+//! | `counttable` | `id`, `link_type`, `count`, `time`, `version` |
+//!
+//! Unique indexes: `id1`, `link_type`, `id2` of links; `id`, `link_type` of counts. Another one of links has `id1`,
+//! `link_type`, `visibility` and `time`, the newest first.
 //!
 //! Links and counts have an ObjectId as `_id`. Data is bytes, times are milliseconds, all else is integers.
 

@@ -3,8 +3,9 @@
 use super::documents;
 use super::form::Form;
 use super::load;
+use super::params::Link;
 use super::requests::{self, suffix};
-use super::{Link, Setting};
+use super::setting::Setting;
 use crate::command::common::{Common, DurabilityArg};
 use crate::driver::{Config, Engine, LogConfig};
 use crate::experiments::connect::Connect;
