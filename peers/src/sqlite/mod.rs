@@ -98,6 +98,8 @@ fn open_store(dir: &Path, config: &Config, tables: &[TableSpec], documents: bool
         CHECKPOINT_BYTES / PAGE_BYTES,
     );
     let own = connect(&path, &pragmas)?;
+    // There is a log from the first write on, and clients with documents make their tables later.
+    own.execute_batch("PRAGMA user_version = 1")?;
     for spec in tables {
         let name = spec.name;
         own.execute_batch(&format!(
