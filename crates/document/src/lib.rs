@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`base`] | errors with MongoDB's codes |
 //! | [`bson`] | BSON read in place, built, ordered, hashed, and as extended JSON |
+//! | [`collation`] | how strings are compared by the rules of a language |
 //! | [`keys`] | keys whose order in bytes is the order of values; the keys that an index has of a document |
 //! | [`path`] | dotted paths and their traversals |
 //! | [`pattern`] | regular expressions |
@@ -45,6 +46,7 @@ pub mod base;
 pub mod bson;
 pub mod catalog;
 pub mod changes;
+pub mod collation;
 pub mod collection;
 pub mod command;
 pub mod database;

@@ -15,9 +15,10 @@ const LAYERS: [&str; 10] = ["base", "env", "log", "block", "store", "cache", "tr
 const DB_LAYERS: [&str; 7] = ["state", "throttle", "commit", "jobs", "maintenance", "open", "api"];
 
 /// The layers of the document database, bottom first.
-const DOCUMENT_LAYERS: [&str; 21] = [
+const DOCUMENT_LAYERS: [&str; 22] = [
     "base",
     "bson",
+    "collation",
     "keys",
     "path",
     "pattern",

@@ -84,6 +84,7 @@ codes! {
     WRITE_CONFLICT = 112 "WriteConflict";
     COMMAND_NOT_SUPPORTED = 115 "CommandNotSupported";
     COMMAND_FAILED = 125 "CommandFailed";
+    INCOMPATIBLE_COLLATION_VERSION = 161 "IncompatibleCollationVersion";
     OPTION_NOT_SUPPORTED_ON_VIEW = 167 "OptionNotSupportedOnView";
     COMMAND_NOT_SUPPORTED_ON_VIEW = 166 "CommandNotSupportedOnView";
     INVALID_PIPELINE_OPERATOR = 168 "InvalidPipelineOperator";

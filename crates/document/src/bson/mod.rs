@@ -33,7 +33,7 @@ pub use decimal::Decimal128;
 pub use kind::{Class, Kind};
 pub use number::compare_numbers;
 pub use object_id::{ObjectId, ObjectIds};
-pub use order::{compare, compare_documents, equal, hash};
+pub use order::{TextOrder, compare, compare_by, compare_documents, equal, hash};
 pub use text::Text;
 pub use validate::{Checks, DEPTH_MAX, DOCUMENT_BYTES_MAX};
 pub use view::{Array, ArrayValues, CodeWithScope, DbPointer, Document, Element, Elements, Regex, Timestamp, Value};

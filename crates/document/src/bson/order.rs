@@ -9,18 +9,42 @@ use std::cmp::Ordering;
 use std::hash::Hasher;
 
 use super::number::{self, Number};
+use super::text::Text;
 use super::view::{Array, Document, Value};
 use crate::base::num::u64_of;
+
+/// The order of strings within values.
+pub trait TextOrder {
+    /// The order of two strings.
+    fn compare_texts(&self, a: Text<'_>, b: Text<'_>) -> Ordering;
+}
+
+/// Strings in the order of their bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByBytes;
+
+impl TextOrder for ByBytes {
+    #[inline]
+    fn compare_texts(&self, a: Text<'_>, b: Text<'_>) -> Ordering {
+        a.cmp(&b)
+    }
+}
 
 /// The order of two values.
 #[must_use]
 pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Ordering {
+    compare_by(&ByBytes, a, b)
+}
+
+/// The order of two values whose strings, also those within documents and arrays, are in an order of their own. Names
+/// of fields are compared by bytes.
+pub fn compare_by(texts: &impl TextOrder, a: &Value<'_>, b: &Value<'_>) -> Ordering {
     match (a, b) {
         (Value::Int32(a), Value::Int32(b)) => a.cmp(b),
-        (Value::String(a) | Value::Symbol(a), Value::String(b) | Value::Symbol(b)) => a.cmp(b),
+        (Value::String(a) | Value::Symbol(a), Value::String(b) | Value::Symbol(b)) => texts.compare_texts(*a, *b),
         (Value::ObjectId(a), Value::ObjectId(b)) => a.cmp(b),
-        (Value::Document(a), Value::Document(b)) => compare_documents(*a, *b),
-        (Value::Array(a), Value::Array(b)) => compare_arrays(*a, *b),
+        (Value::Document(a), Value::Document(b)) => compare_documents_by(texts, *a, *b),
+        (Value::Array(a), Value::Array(b)) => compare_arrays_by(texts, *a, *b),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
         (Value::DateTime(a), Value::DateTime(b)) => a.cmp(b),
         (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(b),
@@ -52,6 +76,10 @@ pub fn equal(a: &Value<'_>, b: &Value<'_>) -> bool {
 /// The order of two documents.
 #[must_use]
 pub fn compare_documents(a: Document<'_>, b: Document<'_>) -> Ordering {
+    compare_documents_by(&ByBytes, a, b)
+}
+
+fn compare_documents_by(texts: &impl TextOrder, a: Document<'_>, b: Document<'_>) -> Ordering {
     if a.as_bytes() == b.as_bytes() {
         return Ordering::Equal;
     }
@@ -60,7 +88,7 @@ pub fn compare_documents(a: Document<'_>, b: Document<'_>) -> Ordering {
         match (left.next(), right.next()) {
             (Some(a), Some(b)) => {
                 let order = a.value.class().cmp(&b.value.class()).then_with(|| a.name.cmp(&b.name));
-                let order = order.then_with(|| compare(&a.value, &b.value));
+                let order = order.then_with(|| compare_by(texts, &a.value, &b.value));
                 if order != Ordering::Equal {
                     return order;
                 }
@@ -73,11 +101,15 @@ pub fn compare_documents(a: Document<'_>, b: Document<'_>) -> Ordering {
 /// The order of two arrays.
 #[must_use]
 pub fn compare_arrays(a: Array<'_>, b: Array<'_>) -> Ordering {
+    compare_arrays_by(&ByBytes, a, b)
+}
+
+fn compare_arrays_by(texts: &impl TextOrder, a: Array<'_>, b: Array<'_>) -> Ordering {
     let (mut left, mut right) = (a.values(), b.values());
     loop {
         match (left.next(), right.next()) {
             (Some(a), Some(b)) => {
-                let order = compare(&a, &b);
+                let order = compare_by(texts, &a, &b);
                 if order != Ordering::Equal {
                     return order;
                 }
