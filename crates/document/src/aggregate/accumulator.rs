@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 
 use crate::base::Result;
-use crate::bson::{Document, Value, ValueBuf, compare, equal, hash};
-use crate::expr::{Deviation, Expression, Sum, Val, count_of, percentile};
+use crate::bson::{Document, Value, ValueBuf, equal, hash};
+use crate::collation::{Collated, Collation, compare};
+use crate::expr::{Context, Deviation, Expression, Sum, Val, count_of, percentile};
 use crate::path::{Sort, SortKey};
 
 use super::effect::Fields;
@@ -18,6 +19,8 @@ pub struct Accumulator {
     pub kind: Kind,
     /// What it takes.
     pub argument: Expression,
+    /// How it compares strings.
+    pub collation: Collated,
 }
 
 /// What an accumulator does.
@@ -53,9 +56,19 @@ pub enum Kind {
     Percentile(Vec<f64>, bool),
 }
 
-/// A value that is equal to others by MongoDB's equality.
+/// A value that is equal to others by MongoDB's equality; with a collation, sort keys are in the place of its strings.
 #[derive(Clone, Debug)]
-pub(super) struct Key(pub(super) ValueBuf);
+pub(super) struct Key(ValueBuf);
+
+impl Key {
+    pub(super) fn of(value: &ValueBuf, collation: Option<&Collation>) -> Self {
+        Self(collation.and_then(|collation| collation.key_of(&value.view())).unwrap_or_else(|| value.clone()))
+    }
+
+    pub(super) const fn value(&self) -> &ValueBuf {
+        &self.0
+    }
+}
 
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
@@ -101,6 +114,20 @@ pub enum State {
 pub struct SetOf(HashSet<Key>);
 
 impl Accumulator {
+    /// An accumulator over the values of an expression.
+    ///
+    /// # Errors
+    /// Those of the expression.
+    pub fn new(kind: Kind, argument: Value<'_>, context: &Context) -> Result<Self> {
+        Ok(Self { kind, argument: crate::expr::parse(argument, context)?, collation: context.collation.clone() })
+    }
+
+    /// The accumulator that counts documents.
+    #[must_use]
+    pub fn counting() -> Self {
+        Self { kind: Kind::Sum, argument: Expression::constant(Value::Int32(1)), collation: None }
+    }
+
     /// The state before the first document. `id` is the group's, for counts that depend on it.
     ///
     /// # Errors
@@ -171,7 +198,7 @@ impl Accumulator {
             }
             (Kind::Extreme(greatest), State::One(best)) => {
                 let better = best.as_ref().is_none_or(|best| {
-                    let order = compare(&value.value(), &best.view());
+                    let order = compare(self.collation.as_deref(), &value.value(), &best.view());
                     if *greatest { order.is_gt() } else { order.is_lt() }
                 });
                 if better && !value.is_nullish() {
@@ -197,13 +224,24 @@ impl Accumulator {
                 }
                 None => 0,
             },
-            (Kind::Set, State::Set(values, set)) => value.into_buf().map_or(0, |value| add_to_set(values, set, value)),
+            (Kind::Set, State::Set(values, set)) => {
+                value.into_buf().map_or(0, |value| self.add_to_set(values, set, value))
+            }
             (Kind::Union, State::Set(values, set)) => match array_of("$setUnion", 7_750_302, &value)? {
-                Some(array) => array.values().map(|value| add_to_set(values, set, value.into())).sum(),
+                Some(array) => array.values().map(|value| self.add_to_set(values, set, value.into())).sum(),
                 None => 0,
             },
             (_, state) => self.add_to_some(state, value)?,
         })
+    }
+
+    fn add_to_set(&self, values: &mut Vec<ValueBuf>, set: &mut SetOf, value: ValueBuf) -> usize {
+        if !set.0.insert(Key::of(&value, self.collation.as_deref())) {
+            return 0;
+        }
+        let size = 2 * (size_of::<ValueBuf>() + value.payload().len());
+        values.push(value);
+        size
     }
 
     /// Adds a value to states that are kept in an order or merged.
@@ -229,7 +267,7 @@ impl Accumulator {
             (Kind::ExtremeN(greatest, _), State::Some(values, n)) => {
                 if let Some(value) = value.into_buf().filter(|value| !value.view().is_nullish()) {
                     let at = values.partition_point(|other| {
-                        let order = compare(&other.view(), &value.view());
+                        let order = compare(self.collation.as_deref(), &other.view(), &value.view());
                         if *greatest { order.is_ge() } else { order.is_le() }
                     });
                     values.insert(at, value);
@@ -300,15 +338,6 @@ impl Accumulator {
             _ => null(),
         }
     }
-}
-
-fn add_to_set(values: &mut Vec<ValueBuf>, set: &mut SetOf, value: ValueBuf) -> usize {
-    if !set.0.insert(Key(value.clone())) {
-        return 0;
-    }
-    let size = 2 * (size_of::<ValueBuf>() + value.payload().len());
-    values.push(value);
-    size
 }
 
 fn array_of<'v>(name: &str, code: i32, value: &'v Val<'_>) -> Result<Option<crate::bson::Array<'v>>> {

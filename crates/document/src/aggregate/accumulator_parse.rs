@@ -92,7 +92,7 @@ pub(super) fn accumulator(name: &str, operand: Value<'_>, context: &Context) -> 
             if !matches!(operand, Value::Document(document) if document.is_empty()) {
                 return Err(Error::new(ErrorCode::TYPE_MISMATCH, "$count takes no arguments, i.e. $count:{}"));
             }
-            return Ok(Some(Accumulator { kind: Kind::Sum, argument: Expression::constant(Value::Int32(1)) }));
+            return Ok(Some(Accumulator::counting()));
         }
         "$firstN" | "$lastN" | "$minN" | "$maxN" => return counted(name, operand, context).map(Some),
         "$top" | "$bottom" | "$topN" | "$bottomN" => return ordered(name, operand, context).map(Some),
@@ -100,7 +100,7 @@ pub(super) fn accumulator(name: &str, operand: Value<'_>, context: &Context) -> 
         "$accumulator" => return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, "$accumulator is not supported")),
         _ => return Ok(None),
     };
-    Ok(Some(Accumulator { kind, argument: crate::expr::parse(operand, context)? }))
+    Accumulator::new(kind, operand, context).map(Some)
 }
 
 fn counted(name: &str, operand: Value<'_>, context: &Context) -> Result<Accumulator> {
@@ -119,7 +119,7 @@ fn counted(name: &str, operand: Value<'_>, context: &Context) -> Result<Accumula
         "$minN" => Kind::ExtremeN(false, n),
         _ => Kind::ExtremeN(true, n),
     };
-    Ok(Accumulator { kind, argument: crate::expr::parse(input, context)? })
+    Accumulator::new(kind, input, context)
 }
 
 /// The count, checked at once when it is constant.
@@ -152,12 +152,12 @@ fn ordered(name: &str, operand: Value<'_>, context: &Context) -> Result<Accumula
     let Value::Document(pattern) = by else {
         return Err(error(5_788_604, format!("expected 'sortBy' to already be an object in the arguments to {name}")));
     };
-    let kind = Kind::Top(Sort::parse(pattern)?, name.starts_with("$bottom"), n);
-    Ok(Accumulator { kind, argument: crate::expr::parse(output, context)? })
+    let sort = Sort::parse(pattern, context.collation.as_ref())?;
+    Accumulator::new(Kind::Top(sort, name.starts_with("$bottom"), n), output, context)
 }
 
 fn percentile(name: &str, operand: Value<'_>, context: &Context) -> Result<Accumulator> {
     let PercentileSpec { input, shares, many } =
         PercentileSpec::read(name, operand, &mut |value| crate::expr::parse(value, context))?;
-    Ok(Accumulator { kind: Kind::Percentile(shares, many), argument: crate::expr::parse(input, context)? })
+    Accumulator::new(Kind::Percentile(shares, many), input, context)
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::accumulator::{Accumulator, Kind};
+use super::accumulator::Accumulator;
 use super::accumulator_parse;
 use super::group::Group;
 use super::sort::SortStage;
 use super::stage::{Parser, Stages, error};
 use crate::base::Result;
-use crate::bson::{Document, DocumentBuilder, Value, ValueBuf, compare};
+use crate::bson::{Document, DocumentBuilder, Value, ValueBuf};
+use crate::collation::compare;
 use crate::expr::{Context, Expression};
 use crate::path::Sort;
 
@@ -17,8 +18,7 @@ pub(super) type Fields = Vec<(String, Accumulator)>;
 /// The fields of `output`; a count without it.
 pub(super) fn output(value: Option<Value<'_>>, wrong: i32, context: &Context) -> Result<Fields> {
     let Some(value) = value else {
-        let count = Accumulator { kind: Kind::Sum, argument: Expression::constant(Value::Int32(1)) };
-        return Ok(vec![("count".to_owned(), count)]);
+        return Ok(vec![("count".to_owned(), Accumulator::counting())]);
     };
     let Value::Document(spec) = value else {
         return Err(error(
@@ -90,7 +90,9 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
         return Err(error(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified."));
     };
     if let (Some(default), Some(low), Some(high)) = (&default, boundaries.first(), boundaries.last()) {
-        let within = compare(&default.view(), &low.view()).is_ge() && compare(&default.view(), &high.view()).is_lt();
+        let order =
+            |boundary: &ValueBuf| compare(parser.context.collation.as_deref(), &default.view(), &boundary.view());
+        let within = order(low).is_ge() && order(high).is_lt();
         if within {
             return Err(error(
                 40199,
@@ -98,8 +100,10 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
             ));
         }
     }
-    let group = Group::new(bucket_expression(by, &boundaries, default.as_ref(), parser.context)?, fields);
-    Ok(vec![Arc::new(group), Arc::new(SortStage::new(Sort::by("_id", false)))])
+    let collation = &parser.context.collation;
+    let id = bucket_expression(by, &boundaries, default.as_ref(), parser.context)?;
+    let group = Group::new(id, fields, collation.clone());
+    Ok(vec![Arc::new(group), Arc::new(SortStage::new(Sort::by("_id", false, collation.clone())))])
 }
 
 /// The lower boundary of the bucket of a value, as a `$switch`.
@@ -167,7 +171,7 @@ fn boundaries_of(value: Value<'_>, context: &Context) -> Result<Vec<ValueBuf>> {
         if low.class() != high.class() {
             return Err(error(40193, "All values in the 'boundaries' option to $bucket must have the same type."));
         }
-        if compare(&low, &high).is_ge() {
+        if compare(context.collation.as_deref(), &low, &high).is_ge() {
             return Err(error(40194, "The 'boundaries' option to $bucket must be sorted in ascending order."));
         }
     }

@@ -9,7 +9,8 @@ use super::sorter::{Sorted, Sorter};
 use super::stage::{Parser, Rows, Run, Stage, Stages, deferred, error};
 use crate::base::Result;
 use crate::base::num::u64_of;
-use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf, compare};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
+use crate::collation::{Collated, compare};
 use crate::expr::Expression;
 use crate::keys;
 
@@ -20,6 +21,8 @@ struct Auto {
     buckets: usize,
     fields: Fields,
     granularity: Option<Granularity>,
+    /// How values are compared.
+    collation: Collated,
 }
 
 impl Stage for Auto {
@@ -70,7 +73,7 @@ impl Auto {
         for row in input {
             let document = row?;
             let mut key = Vec::with_capacity(16);
-            keys::encode_id(&mut key, &self.key_of(document.view())?.view());
+            keys::encode_id(&mut key, &self.key_of(document.view())?.view(), self.collation.as_deref());
             sorter.push(key, document)?;
         }
         let (count, buckets) = (sorter.pushed(), u64_of(self.buckets));
@@ -148,7 +151,7 @@ impl Buckets {
         };
         let mut next = self.row(stage)?;
         while let Some(row) = next.take() {
-            let order = compare(&row.0.view(), &end.view());
+            let order = compare(stage.collation.as_deref(), &row.0.view(), &end.view());
             let belongs = if stage.granularity.is_some() { order.is_lt() } else { order.is_eq() };
             if !belongs {
                 next = Some(row);
@@ -237,5 +240,5 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
     let (Some(by), Some(buckets)) = (by, buckets) else {
         return Err(error(40246, "$bucketAuto requires 'groupBy' and 'buckets' to be specified"));
     };
-    Ok(vec![Arc::new(Auto { by, buckets, fields, granularity: rounding })])
+    Ok(vec![Arc::new(Auto { by, buckets, fields, granularity: rounding, collation: parser.context.collation.clone() })])
 }

@@ -8,6 +8,7 @@ use crate::base::num::{nearest_f64, trunc_to_i64};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::number::Number;
 use crate::bson::{Document, DocumentBuf, Value, ValueBuf, compare};
+use crate::collation;
 use crate::expr::value::int;
 use crate::path::Path;
 
@@ -86,8 +87,9 @@ impl Densify {
             let value = value.into();
             rows.push((partition, value, document));
         }
+        let by = run.context.collation.as_deref();
         let by_partition = |a: &Row, b: &Row| {
-            a.0.iter().zip(&b.0).map(|(a, b)| compare(&a.view(), &b.view())).find(|order| order.is_ne())
+            a.0.iter().zip(&b.0).map(|(a, b)| collation::compare(by, &a.view(), &b.view())).find(|order| order.is_ne())
         };
         rows.sort_by(|a, b| by_partition(a, b).unwrap_or_else(|| compare(&a.1.view(), &b.1.view())));
         let least = rows.iter().map(|row| &row.1).min_by(|a, b| compare(&a.view(), &b.view())).cloned();

@@ -64,6 +64,7 @@ impl Fields {
             Expression::Document(fields) => fields.iter().for_each(|(_, of)| self.add_expression(of)),
             Expression::Array(items) => items.iter().for_each(|of| self.add_expression(of)),
             Expression::Call(call) => call.arguments.iter().for_each(|of| self.add_expression(of)),
+            Expression::Collated(_, of) => self.add_expression(of),
             Expression::Constant(_)
             | Expression::Missing
             | Expression::Absent
@@ -180,6 +181,7 @@ fn is_random(expression: &Expression) -> bool {
         Expression::Document(fields) => fields.iter().any(|(_, of)| is_random(of)),
         Expression::Array(items) => items.iter().any(is_random),
         Expression::Call(call) => call.arguments.iter().any(is_random),
+        Expression::Collated(_, of) => is_random(of),
         _ => false,
     }
 }

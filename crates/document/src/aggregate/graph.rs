@@ -11,6 +11,7 @@ use super::stage::{Namespace, Parser, Pipeline, Rows, Run, Source, Stage, Stages
 use super::unwind::set;
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, Value, ValueBuf};
+use crate::collation::Collation;
 use crate::expr::{Expression, Val};
 use crate::path::Path;
 use crate::query::{Filter, Node};
@@ -61,19 +62,21 @@ impl Stage for Graph {
 impl Graph {
     /// The documents that are reached, each once, level by level: a level is one query.
     fn reached(&self, document: Document<'_>, source: &dyn Source, run: &Run) -> Result<Vec<DocumentBuf>> {
+        let collation = run.context.collation.as_ref();
+        let key = |value: &ValueBuf| Key::of(value, collation.map(|collation| &**collation));
         let (mut asked, mut seen): (HashSet<Key>, HashSet<Key>) = (HashSet::new(), HashSet::new());
         let (mut found, mut kept) = (Vec::new(), 0);
         let mut frontier = values_of(&self.start.of(document)?);
         for depth in 0_i64.. {
-            frontier.retain(|value| asked.insert(Key(value.clone())));
+            frontier.retain(|value| asked.insert(key(value)));
             if frontier.is_empty() || self.depth_max.is_some_and(|max| depth > max) {
                 break;
             }
-            let query = Pipeline::of(vec![matching(self.filter(std::mem::take(&mut frontier)))]);
+            let query = Pipeline::of(vec![matching(self.filter(std::mem::take(&mut frontier), collation))]);
             for row in source.read(&query, run)? {
                 let next = row?;
                 let id = next.view().get("_id").map_or_else(|| Value::Null.into(), ValueBuf::from);
-                if !seen.insert(Key(id)) {
+                if !seen.insert(key(&id)) {
                     continue;
                 }
                 kept += next.as_bytes().len();
@@ -92,8 +95,8 @@ impl Graph {
         Ok(found)
     }
 
-    fn filter(&self, values: Vec<ValueBuf>) -> Filter {
-        let connected = equal_to(&self.connect_to, values);
+    fn filter(&self, values: Vec<ValueBuf>, collation: Option<&Arc<Collation>>) -> Filter {
+        let connected = equal_to(&self.connect_to, values, collation);
         Filter::from_node(match &self.restriction {
             Some(restriction) => Node::And(vec![connected, restriction.clone()]),
             None => connected,

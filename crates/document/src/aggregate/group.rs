@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use super::accumulator::{Accumulator, Key, Kind, State};
+use super::accumulator::{Accumulator, Key, State};
 use super::accumulator_parse;
 use super::effect::{Effect, Fields};
 use super::sort::SortStage;
@@ -12,6 +12,7 @@ use super::sorter::{Row, Sorted, Sorter};
 use super::stage::{Parser, Rows, Run, Stage, Stages, deferred, error};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
+use crate::collation::Collated;
 use crate::expr::Expression;
 use crate::keys;
 use crate::path::Sort;
@@ -21,6 +22,8 @@ use crate::path::Sort;
 pub(super) struct Group {
     id: Expression,
     fields: Vec<(String, Accumulator)>,
+    /// How ids are compared.
+    collation: Collated,
 }
 
 /// A group: its id, and what its accumulators have gathered.
@@ -30,8 +33,8 @@ type Gathered = (ValueBuf, Vec<State>);
 type Groups = (Vec<Gathered>, usize, Option<Sorter>);
 
 impl Group {
-    pub(super) const fn new(id: Expression, fields: Vec<(String, Accumulator)>) -> Self {
-        Self { id, fields }
+    pub(super) const fn new(id: Expression, fields: Vec<(String, Accumulator)>, collation: Collated) -> Self {
+        Self { id, fields, collation }
     }
 
     fn id_of(&self, document: Document<'_>) -> Result<ValueBuf> {
@@ -65,14 +68,14 @@ impl Group {
         let mut kept = 0;
         for row in input {
             let document = row?;
-            let at = match known.entry(Key(self.id_of(document.view())?)) {
+            let id = self.id_of(document.view())?;
+            let at = match known.entry(Key::of(&id, self.collation.as_deref())) {
                 Entry::Occupied(entry) => *entry.get(),
                 Entry::Vacant(entry) => {
                     if let Some(others) = &mut others {
-                        others.push(encoded(&entry.key().0), document)?;
+                        others.push(encoded(entry.key().value()), document)?;
                         continue;
                     }
-                    let id = entry.key().0.clone();
                     let bytes =
                         2 * (id.payload().len() + size_of::<ValueBuf>()) + self.fields.len() * size_of::<State>();
                     kept += bytes;
@@ -144,10 +147,10 @@ fn as_in_groups(wrong: Error) -> Error {
     error(code, wrong.message())
 }
 
-/// The key by which the rows of a group come together.
+/// The key by which the rows of a group come together, of the id with sort keys.
 fn encoded(id: &ValueBuf) -> Vec<u8> {
     let mut key = Vec::with_capacity(16);
-    keys::encode_id(&mut key, &id.view());
+    keys::encode_id(&mut key, &id.view(), None);
     key
 }
 
@@ -213,7 +216,7 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
         }
     }
     let id = id.ok_or_else(|| error(15955, "a group specification must include an _id"))?;
-    Ok(vec![Arc::new(Group { id, fields })])
+    Ok(vec![Arc::new(Group { id, fields, collation: parser.context.collation.clone() })])
 }
 
 pub(super) fn read_sort_by_count(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
@@ -248,7 +251,7 @@ pub(super) fn read_sort_by_count(parser: &Parser<'_>, _: &'static str, value: Va
         }
     }
     let id = crate::expr::parse(value, parser.context)?;
-    let count = Accumulator { kind: Kind::Sum, argument: Expression::constant(Value::Int32(1)) };
-    let group = Group { id, fields: vec![("count".to_owned(), count)] };
-    Ok(vec![Arc::new(group), Arc::new(SortStage::new(Sort::by("count", true)))])
+    let fields = vec![("count".to_owned(), Accumulator::counting())];
+    let group = Group { id, fields, collation: parser.context.collation.clone() };
+    Ok(vec![Arc::new(group), Arc::new(SortStage::new(Sort::by("count", true, None)))])
 }

@@ -9,10 +9,11 @@ use super::stage::{Namespace, Parser, Pipeline, Rows, Run, Source, Stage, Stages
 use super::unwind::set;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Element, Value, ValueBuf};
+use crate::collation::Collation;
 use crate::expr::{Context, Expression, Val};
 use crate::path::Path;
 use crate::path::collect::collect;
-use crate::query::predicate::{Choices, Comparison};
+use crate::query::predicate::Choices;
 use crate::query::{Filter, Node, Predicate};
 
 pub(super) fn failed(what: impl Into<String>) -> Error {
@@ -126,7 +127,7 @@ impl Running {
         if let Some((local, foreign)) = &stage.equal {
             // Documents that the pipeline makes itself can be compared only then.
             let at = usize::from(steps.first().is_some_and(|step| step.is_source()));
-            let equal = equal_to(foreign, local_values(document, local));
+            let equal = equal_to(foreign, local_values(document, local), run.context.collation.as_ref());
             steps.insert(at, matching(Filter::from_node(equal)));
         }
         let pipeline = Pipeline::of(steps);
@@ -179,11 +180,11 @@ pub(super) fn follow<'a>(document: Document<'a>, path: &Path) -> Val<'a> {
 }
 
 /// The filter for documents whose field is one of some values.
-pub(super) fn equal_to(path: &Path, mut values: Vec<ValueBuf>) -> Node {
-    let test = match values.len() {
-        0 => return Node::Always(false),
-        1 => Predicate::Compare(Comparison::Equal, values.remove(0)),
-        _ => Predicate::In(Choices::new(values, Vec::new())),
+pub(super) fn equal_to(path: &Path, values: Vec<ValueBuf>, collation: Option<&Arc<Collation>>) -> Node {
+    let test = match &values[..] {
+        [] => return Node::Always(false),
+        [only] => Predicate::equal(only.view(), collation),
+        _ => Predicate::In(Choices::new(values, Vec::new(), collation)),
     };
     Node::Leaf { path: path.clone(), test }
 }

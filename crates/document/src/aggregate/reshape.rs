@@ -320,7 +320,7 @@ impl Stage for Redact {
 impl Redact {
     /// A document or a part of it with what must not be seen taken out; nothing when all of it must not.
     fn redacted(&self, part: Document<'_>, root: Value<'_>) -> Result<Option<DocumentBuf>> {
-        let env = Env { root, current: Value::Document(part), locals: None };
+        let env = Env { root, current: Value::Document(part), locals: None, collation: None };
         let decision = evaluate(&self.0, &env)?;
         match decision.value() {
             Value::String(name) if name == "keep" => Ok(Some(part.into())),

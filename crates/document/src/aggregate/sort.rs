@@ -57,12 +57,12 @@ impl Stage for SortStage {
     }
 }
 
-pub(super) fn read(_: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
+pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
     let Value::Document(pattern) = value else {
         return Err(error(15973, "the $sort key specification must be an object"));
     };
     if pattern.is_empty() {
         return Err(error(15976, "$sort stage must have at least one sort key"));
     }
-    Ok(vec![Arc::new(SortStage::new(Sort::parse(pattern)?))])
+    Ok(vec![Arc::new(SortStage::new(Sort::parse(pattern, parser.context.collation.as_ref())?))])
 }

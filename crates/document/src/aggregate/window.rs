@@ -10,6 +10,7 @@ use super::unwind::set;
 use crate::base::num::nearest_f64;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Value, ValueBuf};
+use crate::collation::Collated;
 use crate::expr::{Expression, Val};
 use crate::keys;
 use crate::path::{Path, Sort, SortKey};
@@ -21,6 +22,8 @@ pub(super) struct WindowFields {
     pub(super) partition: Option<Expression>,
     pub(super) sort: Option<Sort>,
     pub(super) outputs: Vec<Output>,
+    /// How partitions are compared.
+    pub(super) collation: Collated,
 }
 
 /// A field and how it is computed.
@@ -178,7 +181,7 @@ impl WindowFields {
             let what = "An expression used to partition cannot evaluate to value of type array";
             return Err(Error::new(ErrorCode::TYPE_MISMATCH, what));
         }
-        keys::encode_id(&mut key, &partition.value());
+        keys::encode_id(&mut key, &partition.value(), self.collation.as_deref());
         Ok(key)
     }
 

@@ -41,7 +41,9 @@ pub(super) fn read(parser: &Parser<'_>, name: &'static str, value: Value<'_>) ->
     for element in spec {
         match (element.name.as_bytes(), element.value) {
             (b"partitionBy", value) => partition = Some(crate::expr::parse(value, parser.context)?),
-            (b"sortBy", Value::Document(pattern)) => sort = Some(Sort::parse(pattern)?),
+            (b"sortBy", Value::Document(pattern)) => {
+                sort = Some(Sort::parse(pattern, parser.context.collation.as_ref())?)
+            }
             (b"output", Value::Document(fields)) => outputs = Some(fields),
             (b"sortBy" | b"output", other) => {
                 return Err(Error::new(
@@ -77,7 +79,7 @@ pub(super) fn read(parser: &Parser<'_>, name: &'static str, value: Value<'_>) ->
         let (function, window) = function(spec, sort.as_ref(), parser.context)?;
         outputs.push(Output { path: Path::new(&*path), function, window });
     }
-    Ok(vec![Arc::new(WindowFields { name, partition, sort, outputs })])
+    Ok(vec![Arc::new(WindowFields { name, partition, sort, outputs, collation: parser.context.collation.clone() })])
 }
 
 fn function(spec: Document<'_>, sort: Option<&Sort>, context: &Context) -> Result<(Function, Window)> {
@@ -311,7 +313,9 @@ pub(super) fn read_fill(parser: &Parser<'_>, name: &'static str, value: Value<'_
                 }
                 partition = Some(Expression::Document(parts));
             }
-            (b"sortBy", Value::Document(pattern)) => sort = Some(Sort::parse(pattern)?),
+            (b"sortBy", Value::Document(pattern)) => {
+                sort = Some(Sort::parse(pattern, parser.context.collation.as_ref())?)
+            }
             (b"output", Value::Document(output)) => fields = Some(output),
             (b"partitionByFields" | b"sortBy" | b"output", other) => {
                 return Err(Error::new(
@@ -346,7 +350,8 @@ pub(super) fn read_fill(parser: &Parser<'_>, name: &'static str, value: Value<'_
         let function = method_of(how, field, sort.is_some())?;
         outputs.push(Output { path: Path::new(&*path), function, window: Window::All });
     }
-    let mut stages: Vec<Arc<dyn Stage>> = vec![Arc::new(WindowFields { name, partition, sort, outputs })];
+    let mut stages: Vec<Arc<dyn Stage>> =
+        vec![Arc::new(WindowFields { name, partition, sort, outputs, collation: parser.context.collation.clone() })];
     if !constants.is_empty() {
         let constants = constants.finish();
         stages.push(super::reshape::added("$addFields", Projection::of_added(constants.view(), parser.context)?));

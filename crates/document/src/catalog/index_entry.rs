@@ -9,7 +9,8 @@
 
 use super::state::Index;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::Value;
+use crate::bson::{Value, ValueBuf};
+use crate::collation::Collation;
 use crate::keys::{Direction, Key, TypeBits, append, field_len};
 
 /// The longest key of an entry in bytes.
@@ -46,12 +47,14 @@ pub struct EntryParts<'e> {
 }
 
 impl EncodedId {
-    /// Becomes that of a value.
+    /// Becomes that of a value, in a collection with this collation.
     #[inline]
-    pub fn set(&mut self, id: &Value<'_>) {
+    pub fn set(&mut self, id: &Value<'_>, collation: Option<&Collation>) {
         self.key.clear();
         self.types.clear();
-        append(&mut self.key, &mut self.types, id, Direction::Ascending);
+        let collated = collation.and_then(|collation| collation.key_of(id));
+        let id = collated.as_ref().map_or(*id, ValueBuf::view);
+        append(&mut self.key, &mut self.types, &id, Direction::Ascending);
     }
 
     /// The key of the document.

@@ -6,6 +6,7 @@ use spinney::Layout;
 
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::collation::{Collated, Collation};
 use crate::expr::Context;
 use crate::keys::{FieldKind, KeyPattern};
 use crate::query::{Filter, Node, Predicate};
@@ -57,14 +58,18 @@ fn mismatch(field: &str, value: &Value<'_>, expected: &str) -> Error {
 }
 
 impl IndexSpec {
-    /// The index of `_id`.
+    /// The index of `_id` of a collection with this collation.
     ///
     /// # Panics
     /// Never: its specification is well formed.
     #[must_use]
-    pub fn of_id() -> Self {
-        let spec = doc! {"v": 2, "key": &doc! {"_id": 1}, "name": ID_INDEX};
-        Self::parse(spec.view()).expect("a well-formed specification")
+    pub fn of_id(collation: Option<&Collation>) -> Self {
+        let mut spec = DocumentBuilder::new();
+        spec.append("v", 2).append("key", &doc! {"_id": 1}).append("name", ID_INDEX);
+        if let Some(collation) = collation {
+            spec.append("collation", collation.document());
+        }
+        Self::parse(spec.finish().view()).expect("a well-formed specification")
     }
 
     /// The index that a document such as `{key: {a: 1}, name: "a_1", unique: true}` specifies.
@@ -87,9 +92,10 @@ impl IndexSpec {
         if name.is_empty() || name == "*" {
             return Err(cannot("The index name cannot be empty or '*'"));
         }
+        let collation = spec.get("collation").map(|collation| Collation::parse(&collation)).transpose()?.flatten();
         let mut parsed = Self {
             name: name.to_owned(),
-            pattern: KeyPattern::parse(key)?,
+            pattern: KeyPattern::parse(key)?.collated(collation.clone()),
             unique: false,
             sparse: false,
             hidden: false,
@@ -102,7 +108,7 @@ impl IndexSpec {
         };
         for element in spec {
             let field = element.name.to_str_lossy();
-            parsed.set(&field, &element.value)?;
+            parsed.set(&field, &element.value, &collation)?;
         }
         parsed.check()?;
         if parsed.is_id() {
@@ -112,7 +118,7 @@ impl IndexSpec {
         Ok(parsed)
     }
 
-    fn set(&mut self, field: &str, value: &Value<'_>) -> Result<()> {
+    fn set(&mut self, field: &str, value: &Value<'_>, collation: &Collated) -> Result<()> {
         match field {
             "unique" => self.unique = flag(field, value)?,
             "sparse" => self.sparse = flag(field, value)?,
@@ -120,7 +126,7 @@ impl IndexSpec {
             "expireAfterSeconds" => self.expire_after_seconds = Some(seconds(value)?),
             "partialFilterExpression" => {
                 let filter = value.as_document().ok_or_else(|| mismatch(field, value, "object"))?;
-                self.filter = Some(Arc::new(parse_partial(filter)?));
+                self.filter = Some(Arc::new(parse_partial(filter, collation)?));
                 self.partial = Some(DocumentBuf::from(filter));
             }
             "wildcardProjection" => {
@@ -128,14 +134,13 @@ impl IndexSpec {
                 check_projection(projection)?;
                 self.wildcard_projection = Some(DocumentBuf::from(projection));
             }
-            "collation" => check_collation(value)?,
             "storageEngine" => self.storage = parse_storage(value)?,
             "v" => match value.as_exact_i64() {
                 Some(1 | 2) => {}
                 Some(other) => return Err(cannot(format!("Invalid index version: {{ v: {other} }}"))),
                 None => return Err(mismatch(field, value, "number")),
             },
-            "key" | "name" | "ns" | "background" | "safe" | "dropDups" => {}
+            "key" | "name" | "ns" | "background" | "safe" | "dropDups" | "collation" => {}
             "weights"
             | "default_language"
             | "language_override"
@@ -213,6 +218,17 @@ impl IndexSpec {
         Self::parse(builder.finish().view())
     }
 
+    /// A specification for a collection: without a collation of its own, the index gets that of the collection.
+    #[must_use]
+    pub fn inheriting(spec: Document<'_>, collation: Option<&Collation>) -> DocumentBuf {
+        let mut builder = DocumentBuilder::new();
+        builder.append_all(spec);
+        if let (Some(collation), None) = (collation, spec.get("collation")) {
+            builder.append("collation", collation.document());
+        }
+        builder.finish()
+    }
+
     /// Whether the index is the one of `_id`.
     #[must_use]
     pub fn is_id(&self) -> bool {
@@ -238,6 +254,7 @@ impl IndexSpec {
         self.pattern.document() == other.pattern.document()
             && (self.sparse, partial(self)) == (other.sparse, partial(other))
             && projection(self) == projection(other)
+            && self.pattern.collation() == other.pattern.collation()
     }
 
     /// Whether another specification of the same index has the same options.
@@ -264,6 +281,9 @@ impl IndexSpec {
                 }
             }
         }
+        if let Some(collation) = self.pattern.collation() {
+            builder.append("collation", collation.document());
+        }
         builder.finish()
     }
 }
@@ -286,8 +306,8 @@ fn seconds(value: &Value<'_>) -> Result<i32> {
 }
 
 /// The filter of a partial index, which only some operators may be part of.
-fn parse_partial(filter: Document<'_>) -> Result<Filter> {
-    let parsed = Filter::parse(filter, &Context::default())?;
+fn parse_partial(filter: Document<'_>, collation: &Collated) -> Result<Filter> {
+    let parsed = Filter::parse(filter, &Context::default().collated(collation.clone()))?;
     if is_partial(parsed.root()) {
         return Ok(parsed);
     }
@@ -300,27 +320,11 @@ fn is_partial(node: &Node) -> bool {
     match node {
         Node::And(nodes) | Node::Or(nodes) => nodes.iter().all(is_partial),
         Node::Leaf { test, .. } => match test {
-            Predicate::Compare(..) | Predicate::Exists | Predicate::Type(_) => true,
+            Predicate::Compare(..) | Predicate::Collated(..) | Predicate::Exists | Predicate::Type(_) => true,
             Predicate::In(choices) => choices.patterns().is_empty(),
             _ => false,
         },
         _ => false,
-    }
-}
-
-/// Refuses a collation that does not compare bytes.
-///
-/// # Errors
-/// `BadValue` (2) for another collation, `TypeMismatch` (14) for what is none.
-pub fn check_collation(value: &Value<'_>) -> Result<()> {
-    let collation = value.as_document().ok_or_else(|| mismatch("collation", value, "object"))?;
-    let locale = collation.get("locale").ok_or_else(|| Error::bad_value("the collation has no field 'locale'"))?;
-    match locale.as_str() {
-        Some("simple") => Ok(()),
-        Some(other) => {
-            Err(Error::bad_value(format!("the collation locale '{other}' is not supported, only 'simple' is")))
-        }
-        None => Err(mismatch("collation.locale", &locale, "string")),
     }
 }
 

@@ -19,7 +19,7 @@ pub mod registry;
 mod row;
 pub mod state;
 
-pub use index_spec::{IndexSpec, StorageSpec, check_collation};
+pub use index_spec::{IndexSpec, StorageSpec};
 pub use namespace::Namespace;
 pub use options::CollectionOptions;
 pub use record::{Past, Recorder, Since};

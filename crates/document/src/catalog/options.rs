@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::index_spec::{StorageSpec, check_collation, parse_storage};
+use super::index_spec::{StorageSpec, parse_storage};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::collation::{Collated, Collation};
 use crate::expr::Context;
 use crate::query::Filter;
 
@@ -23,6 +24,8 @@ pub struct CollectionOptions {
     pub validation_action: ValidationAction,
     /// Whether change streams can show documents as they were before a change.
     pub keeps_images: bool,
+    /// How operations compare strings that do not say how; for a view, how all do.
+    pub collation: Collated,
     /// Where the collection is stored.
     pub storage: StorageSpec,
     /// The options as they are listed.
@@ -58,7 +61,10 @@ impl CollectionOptions {
     /// `InvalidOptions` (72), `TypeMismatch` (14), `IDLUnknownField` (40415) and what the filter's parser says;
     /// `CommandNotSupported` (115) for capped collections and time series.
     pub fn parse(options: Document<'_>) -> Result<Self> {
-        let mut parsed = Self { document: DocumentBuf::from(options), ..Self::default() };
+        let collation = options.get("collation").map(|collation| Collation::parse(&collation)).transpose()?.flatten();
+        let context = Context::default().collated(collation.clone());
+        let document = listed(options, collation.as_deref());
+        let mut parsed = Self { document, collation, ..Self::default() };
         let (mut on, mut pipeline) = (None, None);
         for element in options {
             let (field, value) = (element.name.to_str_lossy(), element.value);
@@ -78,14 +84,14 @@ impl CollectionOptions {
                 "validator" => {
                     let filter = value.as_document().ok_or_else(|| mismatch("object"))?;
                     if !filter.is_empty() {
-                        parsed.validator = Some(Arc::new(Filter::parse(filter, &Context::default())?));
+                        parsed.validator = Some(Arc::new(Filter::parse(filter, &context)?));
                     }
                     parsed.validator_expression = Some(DocumentBuf::from(filter));
                 }
                 "validationLevel" => parsed.validation_level = parse_level(&value)?,
                 "validationAction" => parsed.validation_action = parse_action(&value)?,
                 "storageEngine" => parsed.storage = parse_storage(&value)?,
-                "collation" => check_collation(&value)?,
+                "collation" => {}
                 "clusteredIndex" => check_clustered(&value)?,
                 "changeStreamPreAndPostImages" => {
                     let images = value.as_document().ok_or_else(|| mismatch("object"))?;
@@ -135,6 +141,23 @@ impl CollectionOptions {
     pub fn document(&self) -> Document<'_> {
         self.document.view()
     }
+}
+
+/// The options as they are listed: the collation with all its fields.
+fn listed(options: Document<'_>, collation: Option<&Collation>) -> DocumentBuf {
+    let mut builder = DocumentBuilder::new();
+    for element in options {
+        match collation {
+            _ if element.name != "collation" => {
+                builder.append_element(&element);
+            }
+            Some(collation) => {
+                builder.append("collation", collation.document());
+            }
+            None => {}
+        }
+    }
+    builder.finish()
 }
 
 fn parse_level(value: &Value<'_>) -> Result<ValidationLevel> {

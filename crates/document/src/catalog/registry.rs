@@ -20,6 +20,7 @@ use super::state::{CollectionState, Index, Schema};
 use crate::aggregate::sorter::TABLE_PREFIX as SPILL_PREFIX;
 use crate::base::{Environment, Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp};
+use crate::collation::Collated;
 use crate::notes::Note;
 
 /// The most indexes of a collection, with that of `_id`.
@@ -168,6 +169,15 @@ impl Catalog {
     #[must_use]
     pub fn find(&self, namespace: &Namespace) -> Option<Entry> {
         self.names.read().get(namespace).cloned()
+    }
+
+    /// The collation of a collection or view.
+    #[must_use]
+    pub fn collation(&self, namespace: &Namespace) -> Collated {
+        match self.names.read().get(namespace)? {
+            Entry::Collection(state) => state.schema().options.collation.clone(),
+            Entry::View(options) => options.collation.clone(),
+        }
     }
 
     /// All names of a database, or of all databases, in their order.
@@ -553,7 +563,11 @@ fn past_of(state: &CollectionState, schema: &Schema, until: Timestamp) -> Past {
 /// Whether an index of a specification is there; refuses one that is like it and not the same.
 fn is_there(schema: &Schema, spec: &IndexSpec) -> Result<bool> {
     if spec.is_id() {
-        return Ok(true);
+        if spec.pattern.collation() == schema.options.collation.as_deref() {
+            return Ok(true);
+        }
+        let what = "The _id index must have the same collation as the collection";
+        return Err(Error::bad_value(format!("{what}. Requested index: {}", spec.document())));
     }
     let conflict = |code, other: &str, what: &str| {
         Err(Error::new(code, format!("{what}. Requested index: {}, existing index: {other}", spec.document())))

@@ -17,6 +17,7 @@ use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf};
+use crate::collation::{Collated, Collation};
 use crate::path::Path;
 
 /// How long a change of a collection waits for the transactions that write to it.
@@ -52,6 +53,8 @@ pub struct CollectionState {
     schema: RwLock<Arc<Schema>>,
     /// How many documents there are.
     pub documents: DocumentCount,
+    /// The default collation, which the keys of the documents are in; it stays as it is.
+    collation: Collated,
 }
 
 /// How many documents a collection has: how many there were at a moment at which no transaction that writes was open,
@@ -114,6 +117,7 @@ impl CollectionState {
         Self {
             number,
             table,
+            collation: schema.options.collation.clone(),
             writers: Arc::default(),
             schema: RwLock::new(Arc::new(schema)),
             documents: DocumentCount::default(),
@@ -147,6 +151,12 @@ impl CollectionState {
         };
         let count = before + self.documents.added.load(Ordering::Acquire);
         Ok(u64::try_from(count).unwrap_or_default())
+    }
+
+    /// The collation of the collection, in whose order its `_id`s are.
+    #[must_use]
+    pub fn collation(&self) -> Option<&Collation> {
+        self.collation.as_deref()
     }
 
     /// The schema as it is now.

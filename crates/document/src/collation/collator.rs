@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use icu_collator::{Collator, CollatorBorrowed};
 
-use super::options::{self, CollationOptions};
 use super::Collated;
+use super::options::{self, CollationOptions};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Text, TextOrder, Value, ValueBuf, compare_by};
 
@@ -46,8 +46,9 @@ impl Collation {
             return Err(Error::new(ErrorCode::TYPE_MISMATCH, what));
         };
         let Some(asked) = options::read(*document)? else { return Ok(None) };
-        let collator = Collator::try_new(asked.preferences, asked.options)
-            .map_err(|error| Error::bad_value(format!("the rules of the locale in {document} are not there: {error}")))?;
+        let collator = Collator::try_new(asked.preferences, asked.options).map_err(|error| {
+            Error::bad_value(format!("the rules of the locale in {document} are not there: {error}"))
+        })?;
         let options = asked.resolved(&collator.resolved_options());
         Ok(Some(Arc::new(Self { document: options.document(), options, collator })))
     }
@@ -122,6 +123,13 @@ impl Collation {
     }
 }
 
+/// A sort key as MongoDB shows it.
+#[must_use]
+pub fn collation_key(key: Text<'_>) -> String {
+    let digits: String = key.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("CollationKey(0x{digits})")
+}
+
 /// Whether a value is a string or has one within it, so that a collation matters.
 #[must_use]
 pub fn has_text(value: &Value<'_>) -> bool {
@@ -188,7 +196,10 @@ mod tests {
 
     #[test]
     fn keys_are_in_the_order_of_values() {
-        let texts = ["", "a", "A", "á", "b", "B", "ab", "a b", "a-b", "a2", "a10", "cote", "côte", "coté", "côté", "\0", "z", "Å"];
+        let texts = [
+            "", "a", "A", "á", "b", "B", "ab", "a b", "a-b", "a2", "a10", "cote", "côte", "coté", "côté", "\0", "z",
+            "Å",
+        ];
         for json in [
             r#"{"locale":"en"}"#,
             r#"{"locale":"en","strength":1}"#,
@@ -224,9 +235,9 @@ mod tests {
             let key = some(json).sort_key(Text::from(text));
             key.iter().map(|byte| format!("{byte:02X}")).collect::<String>()
         };
-        assert_eq!(hex(r#"{"locale":"en"}"#, "aB 1"), "");
-        assert_eq!(hex(r#"{"locale":"en","strength":2}"#, "Côté"), "");
-        assert_eq!(hex(r#"{"locale":"sv","strength":1}"#, "åz"), "");
+        assert_eq!(hex(r#"{"locale":"en"}"#, "aB 1"), "2B2D0414010801C5DC06");
+        assert_eq!(hex(r#"{"locale":"en","strength":2}"#, "Côté"), "2F47513301448E4488");
+        assert_eq!(hex(r#"{"locale":"sv","strength":1}"#, "åz"), "5E7F025D");
     }
 
     #[test]

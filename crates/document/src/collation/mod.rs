@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use crate::bson::{self, Value};
 
-pub use collator::{Collation, has_text};
+pub use collator::{Collation, collation_key, has_text};
 pub use options::CollationOptions;
 
 /// The collation of an operation, a collection or an index; nothing for the comparison by bytes.

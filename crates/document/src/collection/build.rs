@@ -61,7 +61,7 @@ fn build_part(
         let view = Document::from_checked_bytes(document).ok_or_else(|| {
             Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, format!("{}: a document is no BSON", schema.namespace))
         })?;
-        view.first().into_iter().for_each(|first| encoded.set(&first.value));
+        view.first().into_iter().for_each(|first| encoded.set(&first.value, collection.collation()));
         for index in indexes {
             find(index, Some(view), &mut keys)?;
             for key in keys.iter() {

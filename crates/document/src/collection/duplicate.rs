@@ -3,16 +3,27 @@
 use std::fmt::Write as _;
 
 use crate::base::{Error, ErrorCode};
-use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Text, Value};
+use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{Index, Schema};
+use crate::collation::{Collation, collation_key};
 use crate::keys::{Key, TypeReader, decode_field};
 
 /// `DuplicateKey` (11000) for an `_id`.
 #[must_use]
 pub fn duplicate_id(schema: &Schema, id: &Value<'_>) -> Error {
     let mut value = DocumentBuilder::new();
-    value.append("_id", *id);
-    error(schema, crate::catalog::index_spec::ID_INDEX, doc! {"_id": 1}.view(), &value.finish())
+    match (&schema.options.collation, id) {
+        (Some(collation), Value::String(text)) => {
+            let key = collation.sort_key(*text);
+            value.append("_id", &*collation_key(Text::from_bytes(&key)));
+        }
+        _ => {
+            value.append("_id", *id);
+        }
+    }
+    let collation = schema.options.collation.as_deref();
+    error(schema, ID_INDEX, doc! {"_id": 1}.view(), collation, &value.finish())
 }
 
 /// `DuplicateKey` (11000) for a key of an index.
@@ -22,16 +33,32 @@ pub fn duplicate_key(schema: &Schema, index: &Index, key: Key<'_>) -> Error {
     let mut value = DocumentBuilder::new();
     for field in index.spec.pattern.fields() {
         let Some((found, behind)) = decode_field(rest, field.direction(), &mut types) else { break };
-        value.append(&field.path, &found);
+        match (index.spec.pattern.collation(), found.view()) {
+            (Some(_), Value::String(key)) => value.append(&field.path, &*collation_key(key)),
+            (_, found) => value.append(&field.path, found),
+        };
         rest = behind;
     }
-    error(schema, &index.spec.name, index.spec.pattern.document(), &value.finish())
+    let pattern = &index.spec.pattern;
+    error(schema, &index.spec.name, pattern.document(), pattern.collation(), &value.finish())
 }
 
-fn error(schema: &Schema, index: &str, pattern: Document<'_>, value: &DocumentBuf) -> Error {
+fn error(
+    schema: &Schema,
+    index: &str,
+    pattern: Document<'_>,
+    collation: Option<&Collation>,
+    value: &DocumentBuf,
+) -> Error {
     let mut shown = String::new();
+    if let Some(collation) = collation {
+        shown.push_str("collation: ");
+        write_document(&mut shown, collation.document());
+        shown.push(' ');
+    }
+    shown.push_str("dup key: ");
     write_document(&mut shown, value.view());
-    let what = format!("E11000 duplicate key error collection: {} index: {index} dup key: {shown}", schema.namespace);
+    let what = format!("E11000 duplicate key error collection: {} index: {index} {shown}", schema.namespace);
     Error::new(ErrorCode::DUPLICATE_KEY, what).with_key(pattern.as_bytes(), value.as_bytes())
 }
 

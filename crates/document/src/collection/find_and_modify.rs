@@ -27,6 +27,8 @@ pub struct FindOneOptions {
     pub array_filters: Option<ValueBuf>,
     /// Variables that the filter and the update may use as `$$name`.
     pub variables: Option<DocumentBuf>,
+    /// How strings are compared, a document such as `{locale: "en", strength: 2}`. Default: as the collection says.
+    pub collation: Option<DocumentBuf>,
     /// The index that must be used.
     pub hint: Option<Hint>,
     /// How it is committed.
@@ -118,13 +120,15 @@ impl Collection {
         update: Option<Value<'_>>,
         options: &FindOneOptions,
     ) -> Result<FindAndModify> {
-        let mut context = self.constants();
+        let mut context = self.constants_with(options.collation.as_ref())?;
         if let Some(variables) = &options.variables {
             context = context.with_variables(variables.view());
         }
         let mut query = Query::new(Filter::parse(filter, &context)?);
+        query.collation.clone_from(&context.collation);
         query.hint.clone_from(&options.hint);
-        query.sort = options.sort.as_ref().map(|sort| Sort::parse(sort.view())).transpose()?;
+        query.sort =
+            options.sort.as_ref().map(|sort| Sort::parse(sort.view(), context.collation.as_ref())).transpose()?;
         let parse = |projection: &DocumentBuf| Projection::parse(projection.view(), Use::Find, &context);
         query.projection = options.projection.as_ref().map(parse).transpose()?;
         let action = match update {

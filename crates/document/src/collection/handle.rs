@@ -10,8 +10,9 @@ use super::prepare::{Prepared, prepare};
 use super::transaction::DocumentTransaction;
 use super::validate::{Validation, validate};
 use crate::base::{Environment, Result};
-use crate::bson::{Document, ObjectIds, Value, ValueBuf};
+use crate::bson::{Document, DocumentBuf, ObjectIds, Value, ValueBuf};
 use crate::catalog::{Catalog, CollectionState, Namespace, Schema};
+use crate::collation::Collation;
 use crate::exec::Execution;
 use crate::exec::stored::{Documents, StoredDocument};
 use crate::expr::Context;
@@ -97,7 +98,7 @@ impl Collection {
     /// Those of the engine.
     pub fn find_by_id<'v>(&self, id: impl Into<Value<'v>>) -> Result<Option<StoredDocument>> {
         let mut key = Vec::with_capacity(32);
-        encode_id(&mut key, &id.into());
+        encode_id(&mut key, &id.into(), self.state.collation());
         Ok(self.state.table.get(key)?.map(StoredDocument::new))
     }
 
@@ -192,7 +193,20 @@ impl Collection {
     pub(crate) fn constants(&self) -> Context {
         let mut context = Context::new(self.environment.now_ms());
         context.seed = self.environment.random();
-        context
+        context.collated(self.schema().options.collation.clone())
+    }
+
+    /// The same with the collation of a statement, if it has one.
+    ///
+    /// # Errors
+    /// Those of [`Collation::parse`].
+    pub(crate) fn constants_with(&self, collation: Option<&DocumentBuf>) -> Result<Context> {
+        let given = Collation::of_operation(collation.map(|collation| Value::Document(collation.view())))?;
+        let context = self.constants();
+        Ok(match given {
+            Some(collation) => context.collated(collation),
+            None => context,
+        })
     }
 
     /// A new `_id`.

@@ -6,6 +6,7 @@ use super::handle::{Collection, WriteOptions};
 use super::transaction::DocumentTransaction;
 use crate::base::Result;
 use crate::bson::Document;
+use crate::collation::Collation;
 use crate::exec::{Execution, Match, StoredDocument};
 use crate::keys::encode_id;
 use crate::plan::Query;
@@ -62,7 +63,9 @@ impl Collection {
 
     /// The document as the transaction sees it, if it still matches.
     fn matched_again(&self, txn: &DocumentTransaction, query: &Query, matched: &Match) -> Result<Option<Match>> {
-        let Some(now) = txn.engine().get(&self.state().table, key_of(matched.document.view()))? else {
+        let Some(now) =
+            txn.engine().get(&self.state().table, key_of(matched.document.view(), self.state().collation()))?
+        else {
             return Ok(None);
         };
         let document = StoredDocument::new(now);
@@ -88,10 +91,10 @@ impl Tally {
     }
 }
 
-/// The key of a document that is stored.
-pub(super) fn key_of(document: Document<'_>) -> Vec<u8> {
+/// The key of a document that is stored in a collection with this collation.
+pub(super) fn key_of(document: Document<'_>, collation: Option<&Collation>) -> Vec<u8> {
     let mut key = Vec::with_capacity(32);
-    document.first().into_iter().for_each(|id| encode_id(&mut key, &id.value));
+    document.first().into_iter().for_each(|id| encode_id(&mut key, &id.value, collation));
     key
 }
 

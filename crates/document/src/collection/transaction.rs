@@ -102,7 +102,7 @@ impl DocumentTransaction {
     /// Those of the engine.
     pub fn find_by_id(&self, collection: &CollectionState, id: &Value<'_>) -> Result<Option<StoredDocument>> {
         let mut key = Vec::with_capacity(32);
-        encode_id(&mut key, id);
+        encode_id(&mut key, id, collection.collation());
         Ok(self.txn.get(&collection.table, key)?.map(StoredDocument::new))
     }
 

@@ -23,6 +23,8 @@ pub struct UpdateOptions {
     pub array_filters: Option<ValueBuf>,
     /// Variables that the filter and the update may use as `$$name`.
     pub variables: Option<DocumentBuf>,
+    /// How strings are compared, a document such as `{locale: "en", strength: 2}`. Default: as the collection says.
+    pub collation: Option<DocumentBuf>,
     /// The index that must be used.
     pub hint: Option<Hint>,
     /// Which document is updated when several match: the first in this order.
@@ -134,13 +136,15 @@ impl Collection {
         multi: bool,
         options: &UpdateOptions,
     ) -> Result<UpdateStatement> {
-        let mut context = self.constants();
+        let mut context = self.constants_with(options.collation.as_ref())?;
         if let Some(variables) = &options.variables {
             context = context.with_variables(variables.view());
         }
         let mut query = Query::new(Filter::parse(filter, &context)?);
+        query.collation.clone_from(&context.collation);
         query.hint.clone_from(&options.hint);
-        query.sort = options.sort.as_ref().map(|sort| Sort::parse(sort.view())).transpose()?;
+        query.sort =
+            options.sort.as_ref().map(|sort| Sort::parse(sort.view(), context.collation.as_ref())).transpose()?;
         let array_filters = options.array_filters.as_ref().and_then(|filters| filters.view().as_array());
         let update = Update::parse(update, array_filters, &context)?;
         UpdateStatement::new(query, update, multi, options.upsert)

@@ -65,7 +65,7 @@ pub fn validate(catalog: &Catalog, collection: &CollectionState) -> Result<Valid
                 continue;
             }
         };
-        document.first().into_iter().for_each(|first| id.set(&first.value));
+        document.first().into_iter().for_each(|first| id.set(&first.value, collection.collation()));
         if id.key() != key {
             found.tell(|| format!("a document is not stored under its _id: {document}"));
         }

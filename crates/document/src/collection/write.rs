@@ -25,7 +25,7 @@ impl DocumentTransaction {
     /// of the engine. The document is then not there; earlier writes of the transaction are.
     pub fn insert(&mut self, collection: &CollectionState, document: Document<'_>) -> Result<()> {
         let schema = self.hold(collection)?;
-        let id = self.take_id(document)?;
+        let id = self.take_id(collection, document)?;
         if !self.bypass_validation {
             check_valid(&schema, None, document)?;
         }
@@ -60,7 +60,7 @@ impl DocumentTransaction {
         is_update: bool,
     ) -> Result<bool> {
         let schema = self.hold(collection)?;
-        let (old_id, id) = (id_of(old)?, self.take_id(new)?);
+        let (old_id, id) = (id_of(old)?, self.take_id(collection, new)?);
         if !equal(&old_id, &id) {
             let what = "Performing an update on the path '_id' would modify the immutable field '_id'";
             return Err(Error::new(ErrorCode::IMMUTABLE_FIELD, what));
@@ -86,7 +86,7 @@ impl DocumentTransaction {
     /// Those of the engine.
     pub fn delete(&mut self, collection: &CollectionState, document: Document<'_>) -> Result<()> {
         let schema = self.hold(collection)?;
-        self.take_id(document)?;
+        self.take_id(collection, document)?;
         self.claims.claim(&mut self.txn, &collection.table, self.buffers.id.key())?;
         self.find_keys(&schema, Some(document), None, None)?;
         self.write_entries(&schema)?;
@@ -113,9 +113,9 @@ impl DocumentTransaction {
     }
 
     /// Encodes a document's `_id` into the buffer, and returns it.
-    fn take_id<'d>(&mut self, document: Document<'d>) -> Result<Value<'d>> {
+    fn take_id<'d>(&mut self, collection: &CollectionState, document: Document<'d>) -> Result<Value<'d>> {
         let id = id_of(document)?;
-        self.buffers.id.set(&id);
+        self.buffers.id.set(&id, collection.collation());
         let len = self.buffers.id.key().len();
         if len > ENTRY_KEY_BYTES_MAX {
             let what = format!("the _id has {len} bytes as a key");

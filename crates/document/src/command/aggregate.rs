@@ -11,7 +11,7 @@ use super::commands::Command;
 use super::commits::Commits;
 use super::current::shown;
 use super::cursors::{Cursor, Source};
-use super::find::{hint, refuse_collation};
+use super::find::hint;
 use super::reply::{cursor_option, first_batch, short};
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::aggregate::{Report, Rows};
@@ -51,7 +51,6 @@ pub(super) const COMMANDS: &[Command] =
 /// # Errors
 /// Those of the stages and the options.
 fn aggregation(call: &Call<'_>, write: WriteOptions) -> Result<Aggregation> {
-    refuse_collation(call)?;
     let over = match call.request.body.first().map(|first| first.value) {
         Some(Value::String(_)) => {
             let namespace = call.namespace()?;

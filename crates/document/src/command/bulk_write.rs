@@ -249,6 +249,8 @@ fn run(
                 at + len
             }
             _ => {
+                let collation = call.state.database.catalog().collation(&target.namespace);
+                let context = context.clone().collated(collation);
                 match change(operation, target, &context, at, ids, done) {
                     Ok(()) => {}
                     Err(error) if ends_command(call, &error) => return Err(error),

@@ -15,6 +15,7 @@ use super::state::State;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Timestamp, Value};
 use crate::catalog::{Entry, Namespace};
+use crate::collation::{Collated, Collation};
 use crate::collection::handle::WriteOptions;
 use crate::exec::Reader;
 use crate::expr::{self, Context};
@@ -178,11 +179,12 @@ impl<'r> Call<'r> {
     /// The constants that the expressions of the command are compiled with, `let` included.
     ///
     /// # Errors
-    /// Those of the expressions in `let`.
+    /// Those of the collation and of the expressions in `let`.
     pub fn context(&self) -> Result<Context> {
         let mut context = Context::new(self.now_ms);
         context.seed = self.state.database.environment().random();
         context.cluster_time = self.generic.cluster_time.or_else(|| self.cluster_time());
+        context.collation = self.collation()?;
         let Some(variables) = self.document("let") else { return Ok(context) };
         for element in variables {
             let name = element.name.to_str_lossy();
@@ -193,6 +195,19 @@ impl<'r> Call<'r> {
             }
         }
         Ok(context)
+    }
+
+    /// How the command compares strings: as it says, or as its collection or view does.
+    ///
+    /// # Errors
+    /// Those of [`Collation::parse`].
+    pub fn collation(&self) -> Result<Collated> {
+        if let Some(given) = Collation::of_operation(self.value("collation"))? {
+            return Ok(given);
+        }
+        let named = matches!(self.request.body.first(), Some(first) if matches!(first.value, Value::String(_)));
+        let namespace = if named { self.namespace().ok() } else { None };
+        Ok(namespace.and_then(|namespace| self.state.database.catalog().collation(&namespace)))
     }
 
     /// The time of the cluster, where a client has told one.

@@ -11,6 +11,7 @@ use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Array, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::Entry;
 use crate::changes::{ChangeStream, StreamOptions, Watched};
+use crate::collation::Collation;
 
 /// The stage that makes a pipeline a change stream.
 const STAGE: &str = "$changeStream";
@@ -35,7 +36,9 @@ pub(super) fn open(call: &Call<'_>, stages: Array<'_>, operand: Value<'_>, batch
     }
     let options = StreamOptions::parse(operand)?;
     let (watched, namespace) = watched(call, options.all_databases)?;
-    let context = call.context()?;
+    // A stream does not compare as the collection that it is about.
+    let collation = Collation::of_operation(call.value("collation"))?.flatten();
+    let context = call.context()?.collated(collation);
     let mut rest = DocumentBuilder::new();
     rest.open_array("rest");
     stages.values().skip(1).for_each(|stage| {

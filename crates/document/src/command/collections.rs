@@ -9,6 +9,7 @@ use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf};
 use crate::catalog::{CollectionOptions, Entry, IndexSpec, Namespace, Schema};
+use crate::collation::Collation;
 use crate::expr::Context;
 
 /// The types of numbers.
@@ -94,7 +95,7 @@ fn create(call: &Call<'_>) -> Result<Reply> {
             // Options of collections are checked, and a view has none of them.
             let others = collection_options(call, &["viewOn", "pipeline", "capped", "size", "max"]);
             CollectionOptions::parse(others.view())?;
-            view_options(call, &namespace, on, Array::empty())?
+            view_options(call, &namespace, on, Array::empty(), call.value("collation"))?
         }
     };
     call.state.database.create_collection(namespace.as_str(), options.view())?;
@@ -112,9 +113,6 @@ fn collection_options(call: &Call<'_>, left_out: &[&str]) -> DocumentBuf {
             ("changeStreamPreAndPostImages", Value::Document(images)) => {
                 images.get("enabled") == Some(Value::Bool(false))
             }
-            ("collation", Value::Document(collation)) => {
-                collation.get("locale").and_then(|locale| locale.as_str()) == Some("simple")
-            }
             ("capped", value) => !crate::expr::value::truth(&value),
             _ => false,
         };
@@ -129,12 +127,24 @@ fn collection_options(call: &Call<'_>, left_out: &[&str]) -> DocumentBuf {
 ///
 /// # Errors
 /// As [`check_view`].
-fn view_options(call: &Call<'_>, namespace: &Namespace, on: &str, otherwise: Array<'_>) -> Result<DocumentBuf> {
+fn view_options(
+    call: &Call<'_>,
+    namespace: &Namespace,
+    on: &str,
+    otherwise: Array<'_>,
+    collation: Option<Value<'_>>,
+) -> Result<DocumentBuf> {
     let stages = call.array("pipeline").unwrap_or(otherwise);
     let stages = ValueBuf::array(stages.values().filter(|stage| !stage.is_nullish()));
     let pipeline = stages.view().as_array().unwrap_or(Array::empty());
     check_view(call, namespace, on, pipeline)?;
-    Ok(doc! {"viewOn": on, "pipeline": pipeline})
+    let mut options = doc! {"viewOn": on, "pipeline": pipeline};
+    if let Some(collation) = collation {
+        let mut builder = DocumentBuilder::new();
+        builder.append_all(options.view()).append("collation", collation);
+        options = builder.finish();
+    }
+    Ok(options)
 }
 
 /// How many indexes a collection has: that of `_id` counts, unless the collection was asked to be clustered by it.
@@ -157,7 +167,13 @@ fn check_id_index(call: &Call<'_>) -> Result<()> {
             return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
         }
     }
-    if !IndexSpec::parse(spec)?.is_id() {
+    let collation = call.value("collation").map(|collation| Collation::parse(&collation)).transpose()?.flatten();
+    let parsed = IndexSpec::parse(IndexSpec::inheriting(spec, collation.as_deref()).view())?;
+    if parsed.pattern.collation() != collation.as_deref() {
+        let what = "The 'idIndex' must have the same collation as the collection";
+        return Err(Error::bad_value(what));
+    }
+    if !parsed.is_id() {
         let what = format!(
             "The field 'key' for an _id index must be {{_id: 1}}, but got {}",
             spec.get("key").unwrap_or(Value::Null)
@@ -282,7 +298,8 @@ fn rename(call: &Call<'_>) -> Result<Reply> {
 pub(super) fn modify_view(call: &Call<'_>, namespace: &Namespace, view: &CollectionOptions) -> Result<()> {
     let Some((old_on, old_pipeline)) = &view.view else { return Ok(()) };
     let on = call.text("viewOn").unwrap_or(old_on);
-    let options = view_options(call, namespace, on, Array::from_document(old_pipeline.view()))?;
+    let collation = view.document().get("collation");
+    let options = view_options(call, namespace, on, Array::from_document(old_pipeline.view()), collation)?;
     call.state.database.replace_view(namespace.as_str(), options.view())
 }
 

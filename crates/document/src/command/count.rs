@@ -8,14 +8,13 @@ use std::sync::Arc;
 use super::call::{Call, Reply};
 use super::commands::Command;
 use super::explained::explain_query;
-use super::find::{hint, refuse_collation};
+use super::find::hint;
 use super::reply::count as number;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{
-    Array, DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf, compare, equal, hash,
-};
+use crate::bson::{Array, DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf};
 use crate::catalog::{Entry, Namespace};
+use crate::collation::{Collated, compare, equal, hash};
 use crate::exec::Execution;
 use crate::path::{Part, Path};
 use crate::plan::Query;
@@ -56,8 +55,9 @@ pub(super) const COMMANDS: &[Command] = &[
 /// # Errors
 /// Those of the filter, the hint and the collation.
 pub(super) fn query(call: &Call<'_>) -> Result<Query> {
-    refuse_collation(call)?;
-    let mut query = Query::new(Filter::parse(call.document_or_empty("query"), &call.context()?)?);
+    let context = call.context()?;
+    let mut query = Query::new(Filter::parse(call.document_or_empty("query"), &context)?);
+    query.collation = context.collation;
     query.hint = call.value("hint").map(hint).transpose()?.flatten();
     if call.command.name == "count" {
         query.counts = true;
@@ -115,7 +115,15 @@ fn view_pipeline(call: &Call<'_>, namespace: &Namespace, query: &Query) -> Docum
         body.push_document().append("$count", "count").close();
     }
     body.close().open_document("cursor").close();
+    append_collation(call, &mut body);
     body.finish()
+}
+
+/// Appends the collation of the command to that which is run in its place.
+fn append_collation(call: &Call<'_>, body: &mut DocumentBuilder) {
+    call.value("collation").into_iter().for_each(|collation| {
+        body.append("collation", collation);
+    });
 }
 
 fn count_on_view(call: &Call<'_>, namespace: &Namespace, query: &Query) -> Result<u64> {
@@ -151,10 +159,10 @@ fn distinct(call: &Call<'_>) -> Result<Reply> {
         return Err(Error::new(ErrorCode::new(31032), "a path cannot hold a zero"));
     }
     let query = query(call)?;
-    let mut values = Values::default();
+    let mut values = Values { collation: query.collation.clone(), ..Values::default() };
     match entry {
         None => {}
-        Some(Entry::View(_)) => return distinct_on_view(call, &namespace, key),
+        Some(Entry::View(_)) => return distinct_on_view(call, &namespace, key, values),
         Some(Entry::Collection(state)) => {
             let (path, mut execution) = (Path::new(key), Execution::open(call.reader()?, &state, Arc::new(query))?);
             execution.watch(&call.interrupt);
@@ -167,7 +175,7 @@ fn distinct(call: &Call<'_>) -> Result<Reply> {
 }
 
 /// A `distinct` on a view is a pipeline whose documents are looked at as those of a collection.
-fn distinct_on_view(call: &Call<'_>, namespace: &Namespace, key: &str) -> Result<Reply> {
+fn distinct_on_view(call: &Call<'_>, namespace: &Namespace, key: &str, mut values: Values) -> Result<Reply> {
     let mut body = DocumentBuilder::new();
     body.append("aggregate", namespace.collection()).open_array("pipeline");
     body.push_document().append("$match", call.document_or_empty("query")).close();
@@ -177,7 +185,8 @@ fn distinct_on_view(call: &Call<'_>, namespace: &Namespace, key: &str) -> Result
         body.append(top, 1);
     }
     body.close().close().close().open_document("cursor").close();
-    let (path, mut values) = (Path::new(key), Values::default());
+    append_collation(call, &mut body);
+    let path = Path::new(key);
     for_each(call, &body.finish(), &mut |document| values.add_all(document, &path))?;
     Ok(values.reply())
 }
@@ -215,6 +224,7 @@ struct Values {
     /// The places of values by their hash.
     known: HashMap<u64, Vec<usize>>,
     bytes: usize,
+    collation: Collated,
 }
 
 impl Values {
@@ -231,9 +241,10 @@ impl Values {
 
     fn add(&mut self, value: Value<'_>) -> Result<()> {
         let mut hasher = DefaultHasher::new();
-        hash(&value, &mut hasher);
+        hash(self.collation.as_deref(), &value, &mut hasher);
         let known = self.known.entry(hasher.finish()).or_default();
-        if known.iter().any(|at| equal(&self.values[*at].view(), &value)) {
+        let collation = self.collation.as_deref();
+        if known.iter().any(|at| equal(collation, &self.values[*at].view(), &value)) {
             return Ok(());
         }
         known.push(self.values.len());
@@ -249,7 +260,8 @@ impl Values {
 
     /// The values in their order.
     fn reply(&mut self) -> Reply {
-        self.values.sort_by(|a, b| compare(&a.view(), &b.view()));
+        let collation = self.collation.as_deref();
+        self.values.sort_by(|a, b| compare(collation, &a.view(), &b.view()));
         let mut reply = Reply::new();
         reply.open_array("values");
         self.values.iter().for_each(|value| {

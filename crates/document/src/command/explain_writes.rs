@@ -4,7 +4,7 @@
 use super::call::{Call, Reply};
 use super::commands::Run;
 use super::explained::{Write, explain_write};
-use super::writes::{DeleteSpec, UpdateSpec, query};
+use super::writes::{DeleteSpec, UpdateSpec, query, with_collation};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Document;
 use crate::collection::UpdateResult;
@@ -29,6 +29,7 @@ fn update(call: &Call<'_>) -> Result<Reply> {
     let spec = UpdateSpec::parse(only_statement(call, "updates")?)?;
     let context = call.context()?;
     let compiled = spec.compile(&context)?;
+    let context = with_collation(&context, spec.collation)?;
     let (namespace, _) = call.entry()?;
     let mut result = UpdateResult::default();
     if call.executes
@@ -38,8 +39,9 @@ fn update(call: &Call<'_>) -> Result<Reply> {
         result = txn.update(&collection, &compiled)?;
         drop(txn);
     }
-    let mut asked = query(spec.filter, spec.hint, spec.collation, &context)?;
-    asked.sort = spec.sort.filter(|sort| !sort.is_empty()).map(Sort::parse).transpose()?;
+    let mut asked = query(spec.filter, spec.hint, &context)?;
+    let sort = spec.sort.filter(|sort| !sort.is_empty());
+    asked.sort = sort.map(|sort| Sort::parse(sort, context.collation.as_ref())).transpose()?;
     asked.limit = (!spec.multi).then_some(1);
     let counts = [
         ("nMatched", result.matched),
@@ -51,7 +53,8 @@ fn update(call: &Call<'_>) -> Result<Reply> {
 
 fn delete(call: &Call<'_>) -> Result<Reply> {
     let spec = DeleteSpec::parse(only_statement(call, "deletes")?)?;
-    let mut asked = query(spec.filter, spec.hint, spec.collation, &call.context()?)?;
+    let context = call.context()?;
+    let mut asked = query(spec.filter, spec.hint, &*with_collation(&context, spec.collation)?)?;
     asked.limit = (!spec.multi).then_some(1);
     explain_write(call, asked, Write { stage: "DELETE", filter: spec.filter, counts: &[], deletes: true })
 }
@@ -62,8 +65,9 @@ fn find_and_modify(call: &Call<'_>) -> Result<Reply> {
         let what = "Either an update or remove=true must be specified, and not both";
         return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
     }
-    let mut asked = query(filter, call.value("hint"), call.value("collation"), &context)?;
-    asked.sort = call.document("sort").filter(|sort| !sort.is_empty()).map(Sort::parse).transpose()?;
+    let mut asked = query(filter, call.value("hint"), &context)?;
+    let sort = call.document("sort").filter(|sort| !sort.is_empty());
+    asked.sort = sort.map(|sort| Sort::parse(sort, context.collation.as_ref())).transpose()?;
     asked.limit = Some(1);
     let deletes = call.is_set("remove");
     let stage = if deletes { "DELETE" } else { "UPDATE" };

@@ -10,7 +10,7 @@ use super::reply::{FirstBatch, first_batch, short};
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value};
-use crate::catalog::{CollectionState, Entry, Namespace, check_collation};
+use crate::catalog::{CollectionState, Entry, Namespace};
 use crate::exec::Execution;
 use crate::expr::Context;
 use crate::keys::encode_id;
@@ -67,7 +67,7 @@ fn find(call: &Call<'_>) -> Result<Reply> {
         let what = "error processing query: tailable cursor requested on non capped collection";
         return Err(Error::bad_value(what));
     }
-    let found = Found::open(call, &state, query)?;
+    let found = Found::open(call, state, query)?;
     open(call, &namespace, found)
 }
 
@@ -99,19 +99,7 @@ fn check_options(call: &Call<'_>) -> Result<()> {
         let what = "cannot use tailable option with the 'singleBatch' option";
         return Err(Error::bad_value(what));
     }
-    refuse_collation(call)
-}
-
-/// Refuses a collation that is not the simple one.
-///
-/// # Errors
-/// `BadValue` (2), `TypeMismatch` (14).
-pub(super) fn refuse_collation(call: &Call<'_>) -> Result<()> {
-    match call.value("collation") {
-        Some(Value::Document(collation)) if collation.is_empty() => Ok(()),
-        Some(collation) => check_collation(&collation),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// What the command asks for.
@@ -120,6 +108,7 @@ pub(super) fn refuse_collation(call: &Call<'_>) -> Result<()> {
 /// Those of the filter, the sort pattern, the projection and the hint.
 pub(super) fn query(call: &Call<'_>, context: &Context) -> Result<Query> {
     let mut query = Query::new(Filter::parse(call.document_or_empty("filter"), context)?);
+    query.collation.clone_from(&context.collation);
     query.hint = call.value("hint").map(hint).transpose()?.flatten();
     set_sort(&mut query, call.document_or_empty("sort"))?;
     let projection = call.document_or_empty("projection");
@@ -151,7 +140,7 @@ fn set_sort(query: &mut Query, sort: Document<'_>) -> Result<()> {
             }
             query.hint = Some(Hint::Natural { reverse: natural_direction(&natural)? });
         }
-        None if !sort.is_empty() => query.sort = Some(Sort::parse(sort)?),
+        None if !sort.is_empty() => query.sort = Some(Sort::parse(sort, query.collation.as_ref())?),
         None => {}
     }
     Ok(())
@@ -240,15 +229,23 @@ struct Found {
     left: u64,
     /// The projection, when the documents show under which key they are stored.
     with_record_id: Option<Option<Projection>>,
+    state: Arc<CollectionState>,
 }
 
 impl Found {
-    fn open(call: &Call<'_>, state: &CollectionState, mut query: Query) -> Result<Self> {
+    fn open(call: &Call<'_>, state: Arc<CollectionState>, mut query: Query) -> Result<Self> {
         let left = query.limit.unwrap_or(u64::MAX);
         let with_record_id = call.is_set("showRecordId").then(|| query.projection.take());
-        let mut execution = Execution::open(call.reader()?, state, Arc::new(query))?;
+        let mut execution = Execution::open(call.reader()?, &state, Arc::new(query))?;
         execution.watch(&call.interrupt);
-        Ok(Self { execution, left, with_record_id })
+        Ok(Self { execution, left, with_record_id, state })
+    }
+
+    /// The key under which a document is stored.
+    fn key_of(&self, document: Document<'_>) -> Vec<u8> {
+        let mut key = Vec::new();
+        document.first().into_iter().for_each(|first| encode_id(&mut key, &first.value, self.state.collation()));
+        key
     }
 }
 
@@ -258,7 +255,10 @@ impl Source for Found {
             None => self.execution.advance()?,
             Some(projection) => match self.execution.next_match()? {
                 None => None,
-                Some(found) => Some(add_record_id(found.document.view(), projection.as_ref(), found.position)?),
+                Some(found) => Some({
+                    let key = self.key_of(found.document.view());
+                    add_record_id(found.document.view(), &key, projection.as_ref(), found.position)?
+                }),
             },
         };
         if found.is_some() {
@@ -279,11 +279,10 @@ impl Source for Found {
 /// A document with `$recordId`: the key under which it is stored, in hexadecimal digits.
 fn add_record_id(
     document: Document<'_>,
+    key: &[u8],
     projection: Option<&Projection>,
     position: Option<usize>,
 ) -> Result<DocumentBuf> {
-    let mut key = Vec::new();
-    document.first().into_iter().for_each(|first| encode_id(&mut key, &first.value));
     let digits: String = key.iter().map(|byte| format!("{byte:02X}")).collect();
     let mut builder = DocumentBuilder::new();
     match projection {

@@ -60,9 +60,9 @@ fn check_options(call: &Call<'_>) -> Result<()> {
 
 fn compile(call: &Call<'_>) -> Result<FindAndModify> {
     let context = call.context()?;
-    let mut query =
-        query(call.document_or_empty("query"), call.request.body.get("hint"), call.value("collation"), &context)?;
-    query.sort = call.document("sort").filter(|sort| !sort.is_empty()).map(Sort::parse).transpose()?;
+    let mut query = query(call.document_or_empty("query"), call.request.body.get("hint"), &context)?;
+    let sort = call.document("sort").filter(|sort| !sort.is_empty());
+    query.sort = sort.map(|sort| Sort::parse(sort, context.collation.as_ref())).transpose()?;
     let fields = call.document("fields").filter(|fields| !fields.is_empty());
     query.projection = fields.map(|fields| Projection::parse(fields, Use::Find, &context)).transpose()?;
     let action = match call.value("update") {

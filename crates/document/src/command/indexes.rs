@@ -203,9 +203,16 @@ fn list_indexes(call: &Call<'_>) -> Result<Reply> {
 
 /// The index of `_id` as it is listed.
 fn id_spec(schema: &Schema) -> DocumentBuf {
-    let Some(clustered) = clustered_index(schema) else { return DocumentBuf::from(IndexSpec::of_id().document()) };
+    let id_index = IndexSpec::of_id(schema.options.collation.as_deref());
+    let Some(clustered) = clustered_index(schema) else { return DocumentBuf::from(id_index.document()) };
     let name = clustered.as_document().and_then(|clustered| clustered.get("name")).and_then(|name| name.as_str());
-    doc! {"v": 2, "key": &doc! {"_id": 1}, "name": name.unwrap_or(ID_INDEX), "unique": true, "clustered": true}
+    let mut spec = DocumentBuilder::new();
+    spec.append("v", 2).append("key", &doc! {"_id": 1}).append("name", name.unwrap_or(ID_INDEX));
+    spec.append("unique", true).append("clustered", true);
+    if let Some(collation) = &schema.options.collation {
+        spec.append("collation", collation.document());
+    }
+    spec.finish()
 }
 
 fn re_index(call: &Call<'_>) -> Result<Reply> {

@@ -85,7 +85,8 @@ fn validate(call: &Call<'_>) -> Result<Reply> {
         reply.append(name, count(*entries));
     }
     reply.close().open_document("indexDetails");
-    reply.open_document(ID_INDEX).append("valid", true).append("spec", IndexSpec::of_id().document()).close();
+    let id_index = IndexSpec::of_id(schema.options.collation.as_deref());
+    reply.open_document(ID_INDEX).append("valid", true).append("spec", id_index.document()).close();
     for index in &schema.indexes {
         let name = &index.spec.name;
         let blamed = format!("index {name} ");

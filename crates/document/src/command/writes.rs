@@ -1,5 +1,7 @@
 //! The commands `update` and `delete`.
 
+use std::borrow::Cow;
+
 use super::call::{Call, Reply};
 use super::commands::Command;
 use super::commits::Commits;
@@ -13,7 +15,8 @@ use super::statement_ids::StatementIds;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, Kind, Value, ValueBuf};
-use crate::catalog::{Namespace, check_collation};
+use crate::catalog::Namespace;
+use crate::collation::Collation;
 use crate::collection::{Collection, DeleteStatement, UpdateResult, UpdateStatement, WriteOptions};
 use crate::expr::Context;
 use crate::notes::Outcome;
@@ -158,16 +161,17 @@ impl<'r> UpdateSpec<'r> {
     /// # Errors
     /// Those of the filter, the update and the options.
     pub(super) fn compile(&self, context: &Context) -> Result<UpdateStatement> {
-        let mut context = context.clone();
+        let mut context = with_collation(context, self.collation)?;
         if let Some(constants) = self.constants {
             if !matches!(self.update, Value::Array(_)) {
                 let what = "Constant values may only be specified for pipeline updates";
                 return Err(Error::new(ErrorCode::new(51198), what));
             }
-            context = context.with_variables(constants);
+            context = Cow::Owned(context.into_owned().with_variables(constants));
         }
-        let mut query = query(self.filter, self.hint, self.collation, &context)?;
-        query.sort = self.sort.filter(|sort| !sort.is_empty()).map(Sort::parse).transpose()?;
+        let mut query = query(self.filter, self.hint, &context)?;
+        let sort = self.sort.filter(|sort| !sort.is_empty());
+        query.sort = sort.map(|sort| Sort::parse(sort, context.collation.as_ref())).transpose()?;
         let array_filters = self.array_filters.and_then(|filters| filters.as_array());
         let update = Update::parse(self.update, array_filters, &context)?;
         UpdateStatement::new(query, update, self.multi, self.upsert)
@@ -229,7 +233,7 @@ impl<'r> DeleteSpec<'r> {
     /// # Errors
     /// Those of the filter, the options and the delete.
     pub(super) fn run(&self, target: &Written<'_, '_>, context: &Context, statement: i32) -> Result<(u64, bool)> {
-        let query = query(self.filter, self.hint, self.collation, context)?;
+        let query = query(self.filter, self.hint, &*with_collation(context, self.collation)?)?;
         let compiled = DeleteStatement::new(query, self.multi);
         let Some(collection) = target.collection(false)? else { return Ok((0, false)) };
         let scope = &target.call.scoped.scope;
@@ -244,22 +248,24 @@ impl<'r> DeleteSpec<'r> {
     }
 }
 
+/// The constants of a statement, which may have a collation of its own.
+///
+/// # Errors
+/// Those of the collation.
+pub(super) fn with_collation<'c>(context: &'c Context, collation: Option<Value<'_>>) -> Result<Cow<'c, Context>> {
+    Ok(match Collation::of_operation(collation)? {
+        Some(collation) => Cow::Owned(context.clone().collated(collation)),
+        None => Cow::Borrowed(context),
+    })
+}
+
 /// The query of a statement.
 ///
 /// # Errors
-/// Those of the filter, the hint and the collation.
-pub(super) fn query(
-    filter: Document<'_>,
-    hinted: Option<Value<'_>>,
-    collation: Option<Value<'_>>,
-    context: &Context,
-) -> Result<Query> {
-    if let Some(collation) =
-        collation.filter(|value| !matches!(value, Value::Document(document) if document.is_empty()))
-    {
-        check_collation(&collation)?;
-    }
+/// Those of the filter and the hint.
+pub(super) fn query(filter: Document<'_>, hinted: Option<Value<'_>>, context: &Context) -> Result<Query> {
     let mut query = Query::new(Filter::parse(filter, context)?);
+    query.collation.clone_from(&context.collation);
     query.hint = hinted.map(hint).transpose()?.flatten();
     Ok(query)
 }

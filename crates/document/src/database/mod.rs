@@ -189,7 +189,8 @@ impl Database {
                     builder.append("type", "collection").append("options", schema.options.document());
                     builder.open_document("info").append("readOnly", false);
                     builder.append("uuid", crate::bson::Value::Binary(4, &schema.uuid)).close();
-                    builder.append("idIndex", IndexSpec::of_id().document());
+                    let id_index = IndexSpec::of_id(schema.options.collation.as_deref());
+                    builder.append("idIndex", id_index.document());
                 }
             }
             builder.finish()
@@ -198,13 +199,17 @@ impl Database {
     }
 
     /// Creates indexes by specifications such as `{key: {a: 1}, name: "a_1"}`, while writers go on, and returns how
-    /// many were not there yet. The collection is created when there is none.
+    /// many were not there yet. The collection is created when there is none. An index without a collation gets that of
+    /// the collection.
     ///
     /// # Errors
     /// Those of [`IndexSpec::parse`]; `IndexOptionsConflict` (85), `IndexKeySpecsConflict` (86); `DuplicateKey` (11000)
     /// when documents break the constraint of a unique index. No index is created then.
     pub fn create_indexes(&self, namespace: &str, specs: &[DocumentBuf]) -> Result<usize> {
-        let specs = specs.iter().map(|spec| IndexSpec::parse(spec.view())).collect::<Result<Vec<_>>>()?;
+        let collation = self.catalog.collation(&Namespace::parse(namespace)?);
+        let parse =
+            |spec: &DocumentBuf| IndexSpec::parse(IndexSpec::inheriting(spec.view(), collation.as_deref()).view());
+        let specs = specs.iter().map(parse).collect::<Result<Vec<_>>>()?;
         let collection = self.collection_or_create(namespace)?;
         let added = self.catalog.add_indexes(collection.state(), &specs)?;
         if added.is_empty() {
@@ -309,7 +314,8 @@ impl Database {
     pub fn list_indexes(&self, namespace: &str) -> Result<Vec<DocumentBuf>> {
         let schema = self.existing(namespace)?.schema();
         let others = schema.indexes.iter().map(|index| DocumentBuf::from(index.spec.document()));
-        Ok(std::iter::once(DocumentBuf::from(IndexSpec::of_id().document())).chain(others).collect())
+        let id_index = IndexSpec::of_id(schema.options.collation.as_deref());
+        Ok(std::iter::once(DocumentBuf::from(id_index.document())).chain(others).collect())
     }
 
     /// The documents that a pipeline gives which begins with a stage such as `$documents`.

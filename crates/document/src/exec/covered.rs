@@ -8,8 +8,8 @@ use super::stored::StoredDocument;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::catalog::Index;
+use crate::collation::has_text;
 use crate::keys::{Direction, TypeReader, decode_field};
-use crate::plan::Query;
 use crate::plan::covered::paths_of;
 use crate::projection::Projection;
 
@@ -22,6 +22,8 @@ pub(super) struct Covered {
     id: Need,
     /// Whether all rows match.
     exact: bool,
+    /// Whether the keys of `_id`s have sort keys in the place of strings.
+    collated_id: bool,
 }
 
 /// What a field is needed for.
@@ -38,7 +40,8 @@ impl Need {
 }
 
 impl Covered {
-    pub(super) fn new(input: Box<dyn Operator>, index: &Index, query: &Query, exact: bool) -> Self {
+    pub(super) fn new(input: Box<dyn Operator>, index: &Index, run: &Run<'_>, exact: bool) -> Self {
+        let query = run.query;
         let shown = query.projection.as_ref().and_then(Projection::plain_paths).unwrap_or_default();
         let mut asked = Vec::new();
         if !exact {
@@ -53,7 +56,7 @@ impl Covered {
         };
         let fields = index.spec.pattern.fields().iter();
         let fields = fields.map(|field| (field.path.clone(), field.direction(), need(&field.path))).collect();
-        Self { input, fields, id: need("_id"), exact }
+        Self { input, fields, id: need("_id"), exact, collated_id: run.collated }
     }
 
     /// Whether the documents have nothing that the projection does not show.
@@ -68,6 +71,9 @@ impl Covered {
         if self.id.any() {
             let mut types = TypeReader::new(&row.id_types);
             let (id, _) = decode_field(&row.id, Direction::Ascending, &mut types).ok_or_else(broken)?;
+            if self.collated_id && has_text(&id.view()) {
+                return Ok(None);
+            }
             values.push(("_id", id));
         }
         for (path, direction, need) in &self.fields {

@@ -14,7 +14,7 @@ use super::scan::{CollectionScan, IdLookup, IndexScan};
 use super::sort::SortAll;
 use super::stored::StoredDocument;
 use crate::base::{Interrupt, Result};
-use crate::bson::{DocumentBuf, DocumentBuilder};
+use crate::bson::{DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::CollectionState;
 use crate::keys::{TypeReader, decode_field};
 use crate::plan::{Plan, Query, Scan, Subject, plan};
@@ -35,6 +35,8 @@ pub struct Execution<'r> {
     reader: Box<dyn Reader + 'r>,
     table: Table,
     query: Arc<Query>,
+    /// Whether the collection has a collation.
+    collated: bool,
     plan: Arc<Plan>,
     root: Box<dyn Operator>,
     counts: Counts,
@@ -66,9 +68,10 @@ impl<'r> Execution<'r> {
         let (skip, left) = (query.skip, query.limit.unwrap_or(u64::MAX));
         let counts = Counts::default();
         let table = collection.table.clone();
-        let run = Run { reader: &*reader, table: &table, query: &query, counts: &counts };
+        let collated = collection.collation().is_some();
+        let run = Run { reader: &*reader, table: &table, query: &query, collated, counts: &counts };
         let root = operator(&run, &plan, query.limit.map(|limit| limit.saturating_add(skip)));
-        Self { reader, table, query, plan, root, counts, row: Row::default(), skip, left }
+        Self { reader, table, query, collated, plan, root, counts, row: Row::default(), skip, left }
     }
 
     /// The execution ends early by this from now on.
@@ -129,9 +132,17 @@ impl<'r> Execution<'r> {
         let mut shown = DocumentBuilder::new();
         let index = self.plan.scan().and_then(|scan| scan.index.as_ref());
         let (mut rest, mut types) = (&self.row.key[..], TypeReader::new(&self.row.types));
-        for field in index.iter().flat_map(|index| index.spec.pattern.fields()) {
+        for field in index.into_iter().flat_map(|index| index.spec.pattern.fields()) {
             let Some((value, behind)) = decode_field(rest, field.direction(), &mut types) else { break };
-            shown.append(&field.path, value.view());
+            match value.view() {
+                // A sort key is no text.
+                Value::String(key) if index.is_some_and(|index| index.spec.pattern.collation().is_some()) => {
+                    shown.append(&field.path, Value::Binary(0, key.as_bytes()));
+                }
+                value => {
+                    shown.append(&field.path, value);
+                }
+            }
             rest = behind;
         }
         shown.finish()
@@ -151,7 +162,8 @@ impl<'r> Execution<'r> {
 
     /// Goes to the next row.
     fn step(&mut self) -> Result<bool> {
-        let run = Run { reader: &*self.reader, table: &self.table, query: &self.query, counts: &self.counts };
+        let (query, collated) = (&*self.query, self.collated);
+        let run = Run { reader: &*self.reader, table: &self.table, query, collated, counts: &self.counts };
         while self.skip > 0 {
             self.skip -= 1;
             if !self.root.next(&run, &mut self.row)? {
@@ -193,7 +205,7 @@ fn operator(run: &Run<'_>, plan: &Plan, wanted: Option<u64>) -> Box<dyn Operator
             Some(entries) => Box::new(Fetch::new(entries, wanted, scan.exact)),
         },
         Plan::Covered(scan) => match (entries(scan), &scan.index) {
-            (Some(entries), Some(index)) => Box::new(Covered::new(entries, index, run.query, scan.exact)),
+            (Some(entries), Some(index)) => Box::new(Covered::new(entries, index, run, scan.exact)),
             _ => Box::new(CollectionScan::new(run, scan)),
         },
         Plan::Union(plans) => Box::new(Union::new(plans.iter().map(|plan| operator(run, plan, wanted)).collect())),

@@ -18,6 +18,8 @@ pub(super) struct Run<'r> {
     pub(super) table: &'r spinney::Table,
     /// The query.
     pub(super) query: &'r Query,
+    /// Whether the keys of the documents have sort keys in the place of strings.
+    pub(super) collated: bool,
     /// What was looked at.
     pub(super) counts: &'r Counts,
 }

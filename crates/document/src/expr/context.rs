@@ -1,6 +1,7 @@
 //! The constants of a command that filters, expressions and updates are compiled with.
 
 use crate::bson::{Document, Timestamp, Value, ValueBuf};
+use crate::collation::Collated;
 
 /// What the names `$$NOW`, `$$CLUSTER_TIME` and the variables of `let` stand for while a command runs, and where its
 /// random numbers begin.
@@ -12,6 +13,8 @@ pub struct Context {
     pub cluster_time: Option<Timestamp>,
     /// The seed of the random numbers of `$rand`, `$sampleRate` and `$sample`.
     pub seed: u64,
+    /// How strings are compared.
+    pub collation: Collated,
     /// The variables of `let`.
     variables: Vec<(String, Option<ValueBuf>)>,
 }
@@ -21,6 +24,13 @@ impl Context {
     #[must_use]
     pub fn new(now: i64) -> Self {
         Self { now, ..Self::default() }
+    }
+
+    /// The same constants with another collation.
+    #[must_use]
+    pub fn collated(mut self, collation: Collated) -> Self {
+        self.collation = collation;
+        self
     }
 
     /// The same constants with the variables of a document: `{name: value, ..}`.
@@ -35,7 +45,7 @@ impl Context {
     /// The same constants without variables.
     #[must_use]
     pub fn without_variables(&self) -> Self {
-        Self { now: self.now, cluster_time: self.cluster_time, seed: self.seed, variables: Vec::new() }
+        Self { variables: Vec::new(), ..self.clone() }
     }
 
     /// Defines a variable, or gives it another value.

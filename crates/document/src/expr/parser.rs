@@ -1,5 +1,7 @@
 //! The strict reading of expressions.
 
+use std::sync::Arc;
+
 use super::context::Context;
 use super::tree::{Call, Expression, Function};
 use super::value::error;
@@ -56,7 +58,16 @@ impl<'c> Parser<'c> {
             other => Ok(Expression::constant(other)),
         };
         self.depth -= 1;
-        expression
+        let expression = expression?;
+        // The outermost expression tells the collation to all within it.
+        Ok(match (&self.context.collation, &expression) {
+            (Some(collation), Expression::Call(_) | Expression::Document(_) | Expression::Array(_))
+                if self.depth == 0 =>
+            {
+                Expression::Collated(Arc::clone(collation), Box::new(expression))
+            }
+            _ => expression,
+        })
     }
 
     /// Reads each value of an array.

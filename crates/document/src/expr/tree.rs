@@ -1,11 +1,13 @@
 //! The compiled tree of an expression and its evaluation.
 
+use std::cmp;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::value::Val;
 use crate::base::Result;
 use crate::bson::{Array, Document, DocumentBuilder, Value, ValueBuf};
+use crate::collation::{self, Collation};
 use crate::path::{Part, Path};
 
 /// Defines a [`Function`]: `function!(name(call, env) { .. })`.
@@ -42,6 +44,8 @@ pub enum Expression {
     Call(Call),
     /// `$rand`: a random number from 0 to below 1; the state of its generator.
     Random(Arc<AtomicU64>),
+    /// An expression whose operators compare strings by a collation.
+    Collated(Arc<Collation>, Box<Expression>),
 }
 
 /// An operator and its arguments.
@@ -73,6 +77,8 @@ pub struct Env<'a> {
     pub current: Value<'a>,
     /// The variable that was bound last.
     pub locals: Option<&'a Local<'a>>,
+    /// How strings are compared.
+    pub collation: Option<&'a Collation>,
 }
 
 /// A variable, and those bound before it.
@@ -87,13 +93,27 @@ impl<'a> Env<'a> {
     #[must_use]
     pub const fn new(document: Document<'a>) -> Self {
         let root = Value::Document(document);
-        Self { root, current: root, locals: None }
+        Self { root, current: root, locals: None, collation: None }
     }
 
     /// The environment with one more variable.
     #[must_use]
     pub const fn with(&self, local: &'a Local<'a>) -> Self {
-        Self { root: self.root, current: self.current, locals: Some(local) }
+        Self { root: self.root, current: self.current, locals: Some(local), collation: self.collation }
+    }
+
+    /// The order of two values.
+    #[inline]
+    #[must_use]
+    pub fn compare(&self, a: &Value<'_>, b: &Value<'_>) -> cmp::Ordering {
+        collation::compare(self.collation, a, b)
+    }
+
+    /// Whether two values are equal.
+    #[inline]
+    #[must_use]
+    pub fn equal(&self, a: &Value<'_>, b: &Value<'_>) -> bool {
+        self.compare(a, b).is_eq()
     }
 }
 
@@ -155,6 +175,7 @@ impl Expression {
             Self::Document(fields) => fields.iter().all(|(_, expression)| expression.is_constant()),
             Self::Array(items) => items.iter().all(Self::is_constant),
             Self::Call(call) => call.arguments.iter().all(Self::is_constant),
+            Self::Collated(_, expression) => expression.is_constant(),
         }
     }
 
@@ -200,6 +221,9 @@ impl Expression {
             }
             Self::Call(call) => (call.function)(call, env)?,
             Self::Random(state) => Val::View(Value::Double(random(state))),
+            Self::Collated(collation, expression) => {
+                expression.evaluate(&Env { collation: Some(&**collation), ..*env })?
+            }
         })
     }
 }

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | 08, 10, 14, F0 | MinKey, undefined or an empty array's element, null or missing, MaxKey | none |
 //! | 20 to 35 | numbers | see the file `number.rs` |
-//! | 40 | string, symbol | text: bytes with FF behind each 00, then 00 |
+//! | 40 | string, symbol | text: bytes with FF behind each 00, then 00; with a collation, of the sort key |
 //! | 48 | document | for each field its class, its name as text, the value with its tag; then 00 |
 //! | 50 | array | the values with their tags; then 00 |
 //! | 58 | binary | length (one byte below 255, else FF and u32 big-endian; subtype 2 counts 4 more), subtype, bytes |
@@ -28,6 +28,7 @@ use super::types::{self, TypeBits};
 use crate::base::num::u32_of;
 use crate::bson::order::binary_len;
 use crate::bson::{Class, Document, Value};
+use crate::collation::Collation;
 
 /// The end of a document and of an array.
 pub(super) const END: u8 = 0x00;
@@ -42,10 +43,14 @@ pub fn append(key: &mut Vec<u8>, types: &mut TypeBits, value: &Value<'_>, direct
     }
 }
 
-/// Appends an `_id` to a key. Its type bits are not kept: the document has the value.
+/// Appends an `_id` to a key, of a collection with this collation. Its type bits are not kept: the document has the
+/// value.
 #[inline]
-pub fn encode_id(key: &mut Vec<u8>, id: &Value<'_>) {
-    append(key, &mut TypeBits::new(), id, Direction::Ascending);
+pub fn encode_id(key: &mut Vec<u8>, id: &Value<'_>, collation: Option<&Collation>) {
+    match collation.and_then(|collation| collation.key_of(id)) {
+        None => append(key, &mut TypeBits::new(), id, Direction::Ascending),
+        Some(id) => append(key, &mut TypeBits::new(), &id.view(), Direction::Ascending),
+    }
 }
 
 fn append_value(to: &mut Sink<'_>, types: &mut TypeBits, value: &Value<'_>) {

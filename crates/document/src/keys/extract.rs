@@ -12,7 +12,7 @@ use super::key_set::KeySet;
 use super::pattern::{FieldKind, KeyField, KeyPattern};
 use super::wildcard;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Array, Document, DocumentBuf, Value};
+use crate::bson::{Array, Document, DocumentBuf, Value, ValueBuf};
 
 /// Finds the keys of a document. With `sparse`, a key whose fields are all missing is left out. `projection` is the
 /// `wildcardProjection` of a wildcard index.
@@ -31,13 +31,13 @@ pub fn extract(
     if let [field] = pattern.fields()
         && let FieldKind::Wildcard(direction) = field.kind
     {
-        wildcard::extract(field, direction, projection.map(DocumentBuf::view), document, keys);
+        wildcard::extract((field, direction), pattern.collation(), projection.map(DocumentBuf::view), document, keys);
     } else {
         let mut states = States::new();
         for field in pattern.fields() {
             states.push(descend(field, document, 0)?);
         }
-        expand(pattern.fields(), sparse, &states, keys)?;
+        expand(pattern, sparse, &states, keys)?;
     }
     keys.finish();
     Ok(())
@@ -90,10 +90,11 @@ fn refuse_ambiguity(array: Array<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn expand(fields: &[KeyField], sparse: bool, states: &States<'_>, keys: &mut KeySet) -> Result<()> {
+fn expand(pattern: &KeyPattern, sparse: bool, states: &States<'_>, keys: &mut KeySet) -> Result<()> {
+    let fields = pattern.fields();
     let Some(array) = array_of(fields, states, keys)? else {
         if !(sparse && states.iter().all(|state| matches!(state, State::Done(None)))) {
-            emit(fields, states, keys);
+            emit(pattern, states, keys);
         }
         return Ok(());
     };
@@ -105,7 +106,7 @@ fn expand(fields: &[KeyField], sparse: bool, states: &States<'_>, keys: &mut Key
                 *state = State::Done(end.then_some(Value::Undefined));
             }
         }
-        return expand(fields, sparse, &next, keys);
+        return expand(pattern, sparse, &next, keys);
     }
     for element in array {
         for (field, state) in states.iter().enumerate() {
@@ -116,7 +117,7 @@ fn expand(fields: &[KeyField], sparse: bool, states: &States<'_>, keys: &mut Key
                 (done, _) => done,
             };
         }
-        expand(fields, sparse, &next, keys)?;
+        expand(pattern, sparse, &next, keys)?;
     }
     Ok(())
 }
@@ -143,11 +144,13 @@ fn array_of<'d>(fields: &[KeyField], states: &States<'d>, keys: &mut KeySet) -> 
     Ok(found.map(|(array, _)| array))
 }
 
-fn emit(fields: &[KeyField], states: &States<'_>, keys: &mut KeySet) {
+fn emit(pattern: &KeyPattern, states: &States<'_>, keys: &mut KeySet) {
     keys.push(|key, types| {
-        for (field, state) in fields.iter().zip(states) {
+        for (field, state) in pattern.fields().iter().zip(states) {
             let State::Done(value) = state else { continue };
             let value = value.unwrap_or(Value::Null);
+            let collated = pattern.collation().and_then(|collation| collation.key_of(&value));
+            let value = collated.as_ref().map_or(value, ValueBuf::view);
             let value = if field.kind == FieldKind::Hashed { Value::Int64(hash_value(&value)) } else { value };
             append(key, types, &value, field.direction());
         }

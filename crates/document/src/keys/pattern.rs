@@ -3,6 +3,7 @@
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::number::Number;
 use crate::bson::{Document, DocumentBuf, Text, Value};
+use crate::collation::{Collated, Collation};
 
 /// The most fields of an index.
 pub const FIELDS_MAX: usize = 32;
@@ -50,6 +51,7 @@ pub(super) struct Component {
 pub struct KeyPattern {
     fields: Vec<KeyField>,
     document: DocumentBuf,
+    collation: Collated,
 }
 
 impl KeyField {
@@ -102,7 +104,19 @@ impl KeyPattern {
                 "A maximum of one index field is allowed to be hashed but found more than one",
             ));
         }
-        Ok(Self { fields, document: DocumentBuf::from(document) })
+        Ok(Self { fields, document: DocumentBuf::from(document), collation: None })
+    }
+
+    /// The same pattern with the collation of its strings.
+    #[must_use]
+    pub fn collated(self, collation: Collated) -> Self {
+        Self { collation, ..self }
+    }
+
+    /// How strings are compared: with a collation, keys have sort keys in the place of strings.
+    #[must_use]
+    pub fn collation(&self) -> Option<&Collation> {
+        self.collation.as_deref()
     }
 
     /// The fields.

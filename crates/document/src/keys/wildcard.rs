@@ -3,7 +3,8 @@
 use super::encode::append;
 use super::key_set::KeySet;
 use super::pattern::{Direction, KeyField, is_named};
-use crate::bson::{Document, Value};
+use crate::bson::{Document, Value, ValueBuf};
+use crate::collation::Collation;
 
 /// Which paths a wildcard index takes: those that the projection names and what is below them, or all others.
 struct Projection<'p> {
@@ -53,20 +54,21 @@ pub fn wildcard_takes(field: &KeyField, projection: Option<Document<'_>>, path: 
 }
 
 pub(super) fn extract(
-    field: &KeyField,
-    direction: Direction,
+    (field, direction): (&KeyField, Direction),
+    collation: Option<&Collation>,
     projection: Option<Document<'_>>,
     document: Document<'_>,
     keys: &mut KeySet,
 ) {
     // A wildcard below a path needs no projection, and takes everything there.
     let projection = projection_of(projection);
-    let mut walk = Walk { direction, projection, all: !field.path.is_empty(), prefix: &field.path, keys };
+    let mut walk = Walk { direction, collation, projection, all: !field.path.is_empty(), prefix: &field.path, keys };
     walk.document(document, &mut String::new());
 }
 
 struct Walk<'w> {
     direction: Direction,
+    collation: Option<&'w Collation>,
     projection: Projection<'w>,
     all: bool,
     prefix: &'w str,
@@ -110,9 +112,11 @@ impl Walk<'_> {
         let below = path == self.prefix || path.strip_prefix(self.prefix).is_some_and(|rest| rest.starts_with('.'));
         if if self.all { below } else { self.projection.takes(path) } {
             let direction = self.direction;
+            let collated = self.collation.and_then(|collation| collation.key_of(value));
+            let value = collated.as_ref().map_or(*value, ValueBuf::view);
             self.keys.push(|key, types| {
                 append(key, types, &Value::from(path), Direction::Ascending);
-                append(key, types, value, direction);
+                append(key, types, &value, direction);
             });
         }
     }

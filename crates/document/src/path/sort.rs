@@ -7,6 +7,7 @@ use super::collect::collect;
 use super::dotted::Path;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuilder, Value, ValueBuf, compare};
+use crate::collation::{self, Collated, Collation};
 use crate::keys::{self, Direction, KeyPattern, KeySet, TypeBits, TypeReader, decode_field, extract};
 
 /// A compiled sort pattern.
@@ -15,21 +16,24 @@ pub struct Sort {
     fields: Vec<(Path, bool)>,
     /// Of several fields, the same as the fields of an index.
     joint: Option<Arc<KeyPattern>>,
+    /// How strings are compared.
+    collation: Collated,
 }
 
 /// The most fields of a sort pattern.
 const FIELDS_MAX: usize = 32;
 
-/// The values that a document is sorted by, one a field of the pattern.
+/// The values that a document is sorted by, one a field of the pattern; with a collation, the sort keys of strings are in
+/// their place.
 pub type SortKey = Vec<ValueBuf>;
 
 impl Sort {
-    /// Reads a sort pattern.
+    /// Reads a sort pattern. Strings are compared by `collation`.
     ///
     /// # Errors
     /// 15974 and 15975 for a direction that is not 1 or -1, 17312 for an unknown `$meta`, 15998 and others for a path
     /// that is none, 7472500 for a path that is there twice.
-    pub fn parse(pattern: Document<'_>) -> Result<Self> {
+    pub fn parse(pattern: Document<'_>, collation: Option<&Arc<Collation>>) -> Result<Self> {
         let mut fields: Vec<(Path, bool)> = Vec::new();
         for element in pattern {
             let name = element.name.to_str_lossy();
@@ -46,14 +50,20 @@ impl Sort {
         if fields.len() > FIELDS_MAX {
             return Err(numbered(13103, "too many compound keys"));
         }
-        let joint = if fields.len() > 1 { Some(Arc::new(joint(&fields)?)) } else { None };
-        Ok(Self { fields, joint })
+        let joint = if fields.len() > 1 { Some(Arc::new(joint(&fields)?.collated(collation.cloned()))) } else { None };
+        Ok(Self { fields, joint, collation: collation.cloned() })
     }
 
     /// The pattern of one field.
     #[must_use]
-    pub fn by(path: &str, descending: bool) -> Self {
-        Self { fields: vec![(Path::new(path), descending)], joint: None }
+    pub fn by(path: &str, descending: bool, collation: Collated) -> Self {
+        Self { fields: vec![(Path::new(path), descending)], joint: None, collation }
+    }
+
+    /// How strings are compared.
+    #[must_use]
+    pub const fn collation(&self) -> &Collated {
+        &self.collation
     }
 
     /// The paths, and whether each is descending.
@@ -74,7 +84,7 @@ impl Sort {
         {
             return least_key(joint, document);
         }
-        Ok(self.fields.iter().map(|(path, descending)| extreme(document, path, *descending).into()).collect())
+        Ok(self.fields.iter().map(|(path, descending)| self.keyed(document, path, *descending)).collect())
     }
 
     /// The same values as bytes, whose order is that of the documents.
@@ -89,13 +99,27 @@ impl Sort {
         };
         for (at, (path, descending)) in self.fields.iter().enumerate() {
             let direction = if *descending { Direction::Descending } else { Direction::Ascending };
-            let value = match &shared {
-                Some(values) => values.get(at).map_or(Value::Null, ValueBuf::view),
-                None => extreme(document, path, *descending),
-            };
-            keys::append(&mut key, &mut types, &value, direction);
+            match (&shared, &self.collation) {
+                (Some(values), _) => {
+                    let value = values.get(at).map_or(Value::Null, ValueBuf::view);
+                    keys::append(&mut key, &mut types, &value, direction);
+                }
+                (None, None) => {
+                    keys::append(&mut key, &mut types, &extreme(document, path, *descending, None), direction);
+                }
+                (None, Some(_)) => {
+                    keys::append(&mut key, &mut types, &self.keyed(document, path, *descending).view(), direction);
+                }
+            }
         }
         Ok(key)
+    }
+
+    /// The value that a document is sorted by of one path.
+    fn keyed(&self, document: Document<'_>, path: &Path, descending: bool) -> ValueBuf {
+        let value = extreme(document, path, descending, self.collation.as_deref());
+        let key = self.collation.as_deref().and_then(|collation| collation.key_of(&value));
+        key.unwrap_or_else(|| value.into())
     }
 
     /// The order of two keys.
@@ -110,9 +134,10 @@ impl Sort {
         Ordering::Equal
     }
 
-    /// The order of two documents, or of other values, whose fields all count as missing.
+    /// The order of two documents, or of other values, whose fields all count as missing. Strings are compared by
+    /// `by`.
     #[must_use]
-    pub fn compare_values(&self, a: &Value<'_>, b: &Value<'_>) -> Ordering {
+    pub fn compare_values(&self, by: Option<&Collation>, a: &Value<'_>, b: &Value<'_>) -> Ordering {
         let document = |value: &Value<'_>| match value {
             Value::Document(document) => document.as_bytes().to_vec(),
             _ => Document::empty().as_bytes().to_vec(),
@@ -120,8 +145,8 @@ impl Sort {
         let (a, b) = (document(a), document(b));
         let view = |bytes| Document::from_checked_bytes(bytes).unwrap_or(Document::empty());
         for (path, descending) in &self.fields {
-            let (a, b) = (extreme(view(&a), path, *descending), extreme(view(&b), path, *descending));
-            let order = compare(&a, &b);
+            let (a, b) = (extreme(view(&a), path, *descending, by), extreme(view(&b), path, *descending, by));
+            let order = collation::compare(by, &a, &b);
             if order.is_ne() {
                 return if *descending { order.reverse() } else { order };
             }
@@ -189,11 +214,11 @@ fn array_on<'p>(document: Document<'_>, path: &'p Path) -> Option<Vec<&'p [u8]>>
     None
 }
 
-fn extreme<'a>(document: Document<'a>, path: &Path, greatest: bool) -> Value<'a> {
+fn extreme<'a>(document: Document<'a>, path: &Path, greatest: bool, by: Option<&Collation>) -> Value<'a> {
     let mut found: Option<Value<'a>> = None;
     collect(document, path.parts(), &mut |value| {
         let better = found.is_none_or(|other| {
-            let order = compare(&value, &other);
+            let order = collation::compare(by, &value, &other);
             if greatest { order.is_gt() } else { order.is_lt() }
         });
         if better {
@@ -275,7 +300,7 @@ mod tests {
     fn arrays_sort_by_their_least_or_greatest_value() {
         let json = |text: &str| DocumentBuf::from_json(text).unwrap();
         let sorted = |pattern: &str| {
-            let sort = Sort::parse(json(pattern).view()).unwrap();
+            let sort = Sort::parse(json(pattern).view(), None).unwrap();
             let texts = [r#"{"a":[5,1]}"#, r#"{"a":3}"#, r#"{"a":[]}"#, "{}", r#"{"a":"x"}"#];
             let mut documents: Vec<_> =
                 texts.iter().map(|text| (sort.key(json(text).view()).unwrap(), *text)).collect();
@@ -284,17 +309,17 @@ mod tests {
         };
         assert_eq!(sorted(r#"{"a":1}"#), r#"{"a":[]} {} {"a":[5,1]} {"a":3} {"a":"x"}"#);
         assert_eq!(sorted(r#"{"a":-1}"#), r#"{"a":"x"} {"a":[5,1]} {"a":3} {} {"a":[]}"#);
-        let sort = Sort::parse(json(r#"{"a":1,"b":1}"#).view()).unwrap();
+        let sort = Sort::parse(json(r#"{"a":1,"b":1}"#).view(), None).unwrap();
         assert_eq!(sort.key(json(r#"{"a":[1],"b":[2]}"#).view()).unwrap_err().code().number(), 2);
         let pair = sort.key(json(r#"{"a":[{"x":1}],"b":2}"#).view()).unwrap();
         assert_eq!(pair.len(), 2);
-        let inner = Sort::parse(json(r#"{"a.b":1,"a.c":1}"#).view()).unwrap();
+        let inner = Sort::parse(json(r#"{"a.b":1,"a.c":1}"#).view(), None).unwrap();
         let key = inner.key(json(r#"{"a":[{"b":2,"c":1},{"b":1,"c":5}]}"#).view()).unwrap();
         assert_eq!(key.iter().map(|value| value.view().to_json()).collect::<Vec<_>>(), ["1", "5"]);
         for (pattern, code) in
             [(r#"{"a":2}"#, 15975), (r#"{"a":"x"}"#, 15974), (r#"{"$a":1}"#, 16410), (r#"{"a":0.5}"#, 15975)]
         {
-            assert_eq!(Sort::parse(json(pattern).view()).unwrap_err().code().number(), code, "{pattern}");
+            assert_eq!(Sort::parse(json(pattern).view(), None).unwrap_err().code().number(), code, "{pattern}");
         }
     }
 }

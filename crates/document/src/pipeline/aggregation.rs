@@ -7,8 +7,9 @@ use super::explain;
 use super::storage::Shared;
 use crate::aggregate::{self, Memory, Pipeline, Rows, Run};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
-use crate::bson::{Array, DocumentBuilder};
+use crate::bson::{Array, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::Namespace;
+use crate::collation::Collation;
 use crate::collection::{Collection, WriteOptions};
 use crate::exec::Reader;
 use crate::expr::Context;
@@ -30,6 +31,8 @@ pub struct AggregateOptions {
     pub allow_disk_use: bool,
     /// The index that the collection must be read by.
     pub hint: Option<Hint>,
+    /// How strings are compared, a document such as `{locale: "en", strength: 2}`. Default: as the collection says.
+    pub collation: Option<DocumentBuf>,
     /// The bytes that the stages keep in memory. Default 100 MiB.
     pub memory_bytes_max: usize,
     /// How `$out` and `$merge` commit.
@@ -41,6 +44,7 @@ impl Default for AggregateOptions {
         Self {
             allow_disk_use: true,
             hint: None,
+            collation: None,
             memory_bytes_max: aggregate::memory::MEMORY_BYTES_MAX,
             write: WriteOptions::default(),
         }
@@ -225,6 +229,12 @@ impl Collection {
 pub fn aggregate_now(parts: Parts, target: Target, stages: Array<'_>, options: AggregateOptions) -> Result<Rows> {
     let mut context = Context::new(parts.environment.now_ms());
     context.seed = parts.environment.random();
+    let given = options.collation.as_ref().map(|collation| Value::Document(collation.view()));
+    context.collation = match (Collation::of_operation(given)?, &target) {
+        (Some(given), _) => given,
+        (None, Target::Collection(namespace)) => parts.catalog.collation(namespace),
+        (None, Target::Database(_)) => None,
+    };
     let reader: Arc<dyn Reader> = Arc::new(parts.catalog.engine().snapshot());
     Aggregation::parse(parts, reader, target, stages, context, options)?.rows()
 }

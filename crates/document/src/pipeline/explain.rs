@@ -36,6 +36,7 @@ pub(super) fn collection(
     }
     let mut head = Head::of(&whole)?;
     head.query.hint = hint;
+    head.query.collation.clone_from(&run.context.collation);
     let (planner, stats) = planner(collections, &resolved.namespace, &head, executes)?;
     if head.rest.is_empty() {
         reply.append("queryPlanner", &planner);

@@ -8,13 +8,13 @@ use crate::aggregate::{Merge, Rows, WhenMatched, WhenNotMatched};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::catalog::{CollectionOptions, CollectionState, Entry, Namespace};
+use crate::collation::Collation;
 use crate::collection::prepare::prepare;
 use crate::collection::{Collection, DocumentTransaction};
 use crate::exec::{Execution, StoredDocument};
 use crate::expr::{Context, Expression};
 use crate::path::Path;
 use crate::plan::Query;
-use crate::query::predicate::Comparison;
 use crate::query::{Filter, Node, Predicate};
 use crate::update::Update;
 
@@ -53,7 +53,7 @@ pub(super) fn merge(
             },
         },
     };
-    let takes_nulls = check_unique(&state, &how.on)?;
+    let takes_nulls = check_unique(&state, &how.on, context.collation.as_deref())?;
     let collection = collections.parts.collection(state);
     let merging = Merging::new(collection, how, takes_nulls, context)?;
     let (mut part, mut bytes): (Vec<DocumentBuf>, usize) = (Vec::new(), 0);
@@ -70,10 +70,10 @@ pub(super) fn merge(
     merging.write(&part, collections)
 }
 
-/// Refuses fields that no unique index has. Whether the index has documents without the fields too.
-fn check_unique(state: &CollectionState, on: &[String]) -> Result<bool> {
+/// Refuses fields that no unique index with this collation has. Whether the index has documents without the fields too.
+fn check_unique(state: &CollectionState, on: &[String], collation: Option<&Collation>) -> Result<bool> {
     if on == ["_id"] {
-        return Ok(true);
+        return if state.collation() == collation { Ok(true) } else { Err(no_index()) };
     }
     let schema = state.schema();
     let mut found = schema.indexes.iter().filter(|index| {
@@ -81,6 +81,7 @@ fn check_unique(state: &CollectionState, on: &[String]) -> Result<bool> {
         index.ready
             && index.spec.unique
             && index.spec.partial.is_none()
+            && index.spec.pattern.collation() == collation
             && fields.len() == on.len()
             && fields.iter().all(|field| on.contains(&field.path))
     });
@@ -211,7 +212,7 @@ impl<'m> Merging<'m> {
         let nodes = self.on.iter().map(|path| {
             let value = crate::expr::tree::follow(Value::Document(new), path.parts()).into_buf();
             let value = value.unwrap_or_else(|| Value::Null.into());
-            Node::Leaf { path: path.clone(), test: Predicate::Compare(Comparison::Equal, value) }
+            Node::Leaf { path: path.clone(), test: Predicate::equal(value.view(), self.context.collation.as_ref()) }
         });
         let mut query = Query::new(Filter::from_node(Node::And(nodes.collect())));
         query.limit = Some(1);

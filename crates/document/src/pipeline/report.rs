@@ -153,7 +153,7 @@ fn host(collections: &Collections) -> String {
 }
 
 fn indexes(collections: &Collections, schema: &Schema) -> Vec<DocumentBuf> {
-    let id = IndexSpec::of_id();
+    let id = IndexSpec::of_id(schema.options.collation.as_deref());
     let all = std::iter::once((&id, true)).chain(schema.indexes.iter().map(|index| (&index.spec, index.ready)));
     let shown = all.map(|(spec, ready)| {
         let mut builder = DocumentBuilder::new();

@@ -116,6 +116,7 @@ impl Stored {
             return head.rest.run(Box::new(std::iter::empty()), run);
         };
         head.query.hint.clone_from(&self.hint);
+        head.query.collation.clone_from(&run.context.collation);
         let reader = Box::new(Arc::clone(&self.collections.reader));
         let mut execution = Execution::open(reader, state, Arc::new(head.query))?;
         let watch = Arc::clone(&self.collections.watch);

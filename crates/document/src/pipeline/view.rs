@@ -23,7 +23,8 @@ pub struct Resolved {
 /// The collection that a name stands for, and the pipeline of the view if it is one.
 ///
 /// # Errors
-/// `ViewDepthLimitExceeded` (165); those of the views' pipelines.
+/// `ViewDepthLimitExceeded` (165); `OptionNotSupportedOnView` (167) for a view with another collation than that of the
+/// operation; those of the views' pipelines.
 pub fn resolve(catalog: &Catalog, namespace: &Namespace, context: &Context) -> Result<Resolved> {
     let context = context.without_variables();
     let mut resolved = Resolved { namespace: namespace.clone(), pipeline: Pipeline::default(), views: 0 };
@@ -31,6 +32,10 @@ pub fn resolve(catalog: &Catalog, namespace: &Namespace, context: &Context) -> R
         resolved.views += 1;
         if resolved.views > DEPTH_MAX {
             return Err(too_deep());
+        }
+        if options.collation != context.collation {
+            let what = format!("Cannot override the default collation of the view {}", resolved.namespace);
+            return Err(Error::new(ErrorCode::OPTION_NOT_SUPPORTED_ON_VIEW, what));
         }
         let Some((on, stages)) = &options.view else { break };
         let pipeline = parse(stages.view(), &context)?;
@@ -54,9 +59,10 @@ fn parse(stages: Document<'_>, context: &Context) -> Result<Pipeline> {
 ///
 /// # Errors
 /// `GraphContainsCycle` (5), `ViewDepthLimitExceeded` (165), `OptionNotSupportedOnView` (167) for a pipeline that
-/// writes, `InvalidNamespace` (73), and those of the pipeline.
+/// writes or a view with another collation on its way, `InvalidNamespace` (73), and those of the pipeline.
 pub fn check(catalog: &Catalog, namespace: &Namespace, options: &CollectionOptions) -> Result<()> {
     let Some((on, stages)) = &options.view else { return Ok(()) };
+    let collation = options.collation.clone();
     let mut open = vec![(Namespace::new(namespace.database(), on)?, 1)];
     let pipeline = parse(stages.view(), &Context::default())?;
     if let Some(stage) = pipeline.stages().iter().find(|stage| stage.is_output() || stage.as_report().is_some()) {
@@ -75,6 +81,10 @@ pub fn check(catalog: &Catalog, namespace: &Namespace, options: &CollectionOptio
         if let Some(Entry::View(options)) = catalog.find(&next)
             && let Some((on, stages)) = &options.view
         {
+            if options.collation != collation {
+                let what = format!("View {namespace} has another collation than the view {next}");
+                return Err(Error::new(ErrorCode::OPTION_NOT_SUPPORTED_ON_VIEW, what));
+            }
             open.push((Namespace::new(next.database(), on)?, depth + 1));
             let pipeline = parse(stages.view(), &Context::default())?;
             push_namespaces(&mut open, next.database(), &pipeline, depth + 1)?;

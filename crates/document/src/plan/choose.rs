@@ -17,10 +17,11 @@ use super::tree::Plan;
 use crate::base::{Error, ErrorCode, Result};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Index, Schema};
+use crate::collation::{Collation, has_text};
 use crate::keys::encode_id;
 use crate::query::Filter;
 use crate::query::node::Node;
-use crate::query::predicate::{Comparison, Predicate};
+use crate::query::predicate::Comparison;
 
 /// Tells about how many entries of a table are in a range.
 pub type Estimate<'e> = &'e dyn Fn(&Table, &KeyBounds) -> Result<u64>;
@@ -47,7 +48,7 @@ pub fn plan(subject: Subject<'_>, query: &Query, estimate: Estimate<'_>) -> Resu
     if query.hint.is_none()
         && query.min.is_none()
         && query.max.is_none()
-        && let Some(plan) = by_id(query.filter.root())
+        && let Some(plan) = by_id(query.filter.root(), subject.collection.collation())
     {
         return Ok(plan);
     }
@@ -94,15 +95,18 @@ fn finish(query: &Query, chosen: Candidate) -> Plan {
     if sorted { scan } else { Plan::Sort(Box::new(scan)) }
 }
 
-/// The plan of a filter for one `_id`.
-fn by_id(filter: &Node) -> Option<Plan> {
+/// The plan of a filter for one `_id`, which is stored in the order of a collation.
+fn by_id(filter: &Node, stored: Option<&Collation>) -> Option<Plan> {
     match filter {
-        Node::Leaf { path, test: Predicate::Compare(Comparison::Equal, id) } if path.is_id() => {
-            let mut key = Vec::with_capacity(32);
-            encode_id(&mut key, &id.view());
-            Some(Plan::Id(key))
-        }
-        Node::And(parts) => parts.iter().find_map(by_id),
+        Node::Leaf { path, test } if path.is_id() => match test.as_comparison()? {
+            (Comparison::Equal, id, by) if by == stored || !has_text(&id) => {
+                let mut key = Vec::with_capacity(32);
+                encode_id(&mut key, &id, stored);
+                Some(Plan::Id(key))
+            }
+            _ => None,
+        },
+        Node::And(parts) => parts.iter().find_map(|part| by_id(part, stored)),
         _ => None,
     }
 }
@@ -115,11 +119,11 @@ fn usable(subject: Subject<'_>) -> impl Iterator<Item = &Arc<Index>> {
 fn all(subject: Subject<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for index in usable(subject).filter(|index| !index.spec.hidden) {
-        found.extend(of_index(asked, index, false));
+        found.extend(of_index(asked, index, false, subject.collection.collation()));
     }
     // A scan of the collection is for its order, its bounds, or when there is nothing else.
     if asked.mentions_id() || found.iter().all(Candidate::is_unbounded) {
-        found.extend(of_collection(asked));
+        found.extend(of_collection(asked, subject.collection.collation()));
     }
     found
 }
@@ -131,9 +135,10 @@ fn hinted(subject: Subject<'_>, asked: &Asked<'_>, hint: &Hint) -> Result<Vec<Ca
                     to an existing index";
         Error::bad_value(what)
     };
+    let stored = subject.collection.collation();
     let collection = match hint {
         Hint::Natural { reverse } => {
-            let mut candidates = of_collection(&Asked::new(&Query::new(Filter::all())));
+            let mut candidates = of_collection(&Asked::new(&Query::new(Filter::all())), stored);
             candidates.iter_mut().for_each(|candidate| {
                 candidate.scan.reverse = *reverse;
                 candidate.sorted = asked.query.sort.is_none();
@@ -151,12 +156,12 @@ fn hinted(subject: Subject<'_>, asked: &Asked<'_>, hint: &Hint) -> Result<Vec<Ca
         Hint::Natural { .. } => None,
     };
     let mut candidates = match index.filter(|index| !index.spec.hidden) {
-        Some(index) => of_index(asked, index, true),
-        None if collection => of_collection(asked),
+        Some(index) => of_index(asked, index, true, stored),
+        None if collection => of_collection(asked, stored),
         None => return Err(bad()),
     };
     if asked.query.min.is_some() || asked.query.max.is_some() {
-        candidates = within_limits(asked.query, candidates)?;
+        candidates = within_limits(asked.query, candidates, stored)?;
     }
     if candidates.is_empty() {
         let what = "No query solutions: the hinted index does not have all documents that the query asks for";
@@ -178,7 +183,7 @@ fn by_branches(subject: Subject<'_>, asked: &Asked<'_>, estimate: Estimate<'_>) 
     }
     let mut plans = Vec::with_capacity(asked.branches.len());
     for branch in &asked.branches {
-        if let Some(plan) = by_id(branch) {
+        if let Some(plan) = by_id(branch, subject.collection.collation()) {
             plans.push(plan);
             continue;
         }

@@ -1,14 +1,16 @@
 //! Whether the keys of an index have all that a query asks for.
 
 use super::query::Query;
+use super::scan::Scan;
 use crate::catalog::Index;
 use crate::path::Path;
 use crate::query::node::Node;
 
 /// Whether a query's filter and projection need only the fields of an index, and `_id`, so that its documents can be
-/// made of keys. Where a key has null, which may stand for a missing field, the document is fetched.
+/// made of keys. Where a key has null, which may stand for a missing field, the document is fetched. An index with a
+/// collation has no strings, only their sort keys.
 #[must_use]
-pub fn covers(index: &Index, query: &Query) -> bool {
+pub fn covers(index: &Index, query: &Query, scan: &Scan) -> bool {
     if index.is_multikey() || query.return_key || !super::fields::is_ordered(index) {
         return false;
     }
@@ -22,6 +24,17 @@ pub fn covers(index: &Index, query: &Query) -> bool {
     let Some(shown) = (if query.counts { Some(Vec::new()) } else { shown }) else { return false };
     if !shown.iter().all(|path| path == "_id" || index.spec.pattern.fields().iter().any(|field| field.path == *path)) {
         return false;
+    }
+    if index.spec.pattern.collation().is_some() {
+        // Sort keys do not give the strings back.
+        let mut read: Vec<&Path> = query.sort.iter().flat_map(|sort| sort.fields()).map(|(path, _)| path).collect();
+        if !scan.exact {
+            paths_of(query.filter.root(), &mut read);
+        }
+        let is_read = |path: &Path| read.contains(&path) || shown.iter().any(|shown| *shown == path.to_string());
+        if index.paths.iter().zip(&scan.bounds).any(|(path, bounds)| is_read(path) && bounds.has_text()) {
+            return false;
+        }
     }
     // One field of the index within another would be shown twice.
     !index.paths.iter().enumerate().any(|(at, one)| index.paths[..at].iter().any(|other| one.overlaps(other)))

@@ -5,6 +5,7 @@ use super::scan::Scan;
 use super::tree::Plan;
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::index_spec::ID_INDEX;
+use crate::collation::collation_key;
 use crate::keys::{Direction, FieldKind};
 use crate::projection::Projection;
 use crate::query::bounds::{Bounds, Interval};
@@ -162,7 +163,7 @@ impl Explain<'_> {
         self.append_filter(&mut stage);
         stage.append("direction", direction(scan.reverse));
         if !scan.is_whole() {
-            append_bounds(&mut stage, [("_id", &scan.bounds[0], false)].into_iter());
+            append_bounds(&mut stage, [("_id", &scan.bounds[0], false)].into_iter(), self.query.collation.is_some());
         }
         if let Some(executed) = self.executed {
             append_count(&mut stage, "docsExamined", executed.documents);
@@ -188,6 +189,9 @@ impl Explain<'_> {
         let spec = &index.spec;
         stage.append("keyPattern", spec.pattern.document());
         stage.append("indexName", if spec.is_id() { ID_INDEX } else { &spec.name });
+        if let Some(collation) = spec.pattern.collation() {
+            stage.append("collation", collation.document());
+        }
         stage.append("isMultiKey", index.is_multikey()).open_document("multiKeyPaths");
         for (field, arrays) in spec.pattern.fields().iter().zip(index.multikey()) {
             stage.open_array(&field.path);
@@ -210,7 +214,8 @@ impl Explain<'_> {
         });
         let bounds = directions.zip(&scan.bounds).map(|((name, descending), bounds)| (name, bounds, descending));
         // The bounds are told in the order of the walk.
-        append_bounds(&mut stage, bounds.map(|(name, bounds, descending)| (name, bounds, descending != scan.reverse)));
+        let bounds = bounds.map(|(name, bounds, descending)| (name, bounds, descending != scan.reverse));
+        append_bounds(&mut stage, bounds, spec.pattern.collation().is_some());
         if let Some(executed) = self.executed {
             append_count(&mut stage, "keysExamined", executed.keys);
         }
@@ -228,11 +233,16 @@ const fn direction(reverse: bool) -> &'static str {
 }
 
 /// `indexBounds`: for each field its intervals, such as `["[1, 5)"]`; from the greater end when `backward`.
-fn append_bounds<'b>(stage: &mut DocumentBuilder, bounds: impl Iterator<Item = (&'b str, &'b Bounds, bool)>) {
+fn append_bounds<'b>(
+    stage: &mut DocumentBuilder,
+    bounds: impl Iterator<Item = (&'b str, &'b Bounds, bool)>,
+    collated: bool,
+) {
     stage.open_document("indexBounds");
     for (name, bounds, backward) in bounds {
         stage.open_array(name);
-        let mut texts: Vec<String> = bounds.intervals.iter().map(|interval| text_of(interval, backward)).collect();
+        let mut texts: Vec<String> =
+            bounds.intervals.iter().map(|interval| text_of(interval, backward, collated)).collect();
         if backward {
             texts.reverse();
         }
@@ -244,11 +254,12 @@ fn append_bounds<'b>(stage: &mut DocumentBuilder, bounds: impl Iterator<Item = (
     stage.close();
 }
 
-fn text_of(interval: &Interval, backward: bool) -> String {
+fn text_of(interval: &Interval, backward: bool, collated: bool) -> String {
     let (first, last) = if backward { (&interval.high, &interval.low) } else { (&interval.low, &interval.high) };
     let text = |value: Value<'_>| match value {
         Value::MinKey => "MinKey".to_owned(),
         Value::MaxKey => "MaxKey".to_owned(),
+        Value::String(key) if collated && !key.is_empty() => collation_key(key),
         other => other.to_json(),
     };
     format!(

@@ -7,9 +7,10 @@
 use smallvec::SmallVec;
 
 use crate::catalog::Index;
+use crate::collation::Collation;
 use crate::keys::FieldKind;
 use crate::path::Path;
-use crate::query::bounds::Bounds;
+use crate::query::bounds::{Bounds, Held};
 use crate::query::node::Node;
 
 /// A field of an index as the planner sees it.
@@ -19,13 +20,24 @@ pub struct Field<'i> {
     pub path: &'i Path,
     /// The components of the path that were arrays, a bit each from the lowest.
     pub arrays: u64,
+    /// The collation of the index.
+    pub collation: Option<&'i Collation>,
+}
+
+impl<'i> Field<'i> {
+    /// How the index holds its values.
+    #[must_use]
+    pub const fn held(&self) -> Held<'i> {
+        Held { multikey: self.arrays != 0, collation: self.collation }
+    }
 }
 
 /// The fields of an index without wildcards.
 #[must_use]
 pub fn fields_of(index: &Index) -> SmallVec<[Field<'_>; 4]> {
     let fields = index.paths.iter().enumerate();
-    fields.map(|(at, path)| Field { path, arrays: index.multikey_of(at) }).collect()
+    let collation = index.spec.pattern.collation();
+    fields.map(|(at, path)| Field { path, arrays: index.multikey_of(at), collation }).collect()
 }
 
 /// `$elemMatch` with conditions on the fields of an array's documents.
@@ -77,7 +89,7 @@ fn bounds_from(filter: &Node, elements: &[Element<'_>], fields: &[Field<'_>], pr
         };
         let found = sources.iter().copied().filter(|source| fits(*source)).find_map(|source| {
             let bounds = match source {
-                Source::Filter => Bounds::of(filter, field.path, field.arrays != 0),
+                Source::Filter => Bounds::of(filter, field.path, field.held()),
                 Source::Element(element) => of_element(&elements[element], field)?,
             };
             (!bounds.is_full()).then_some((source, bounds))
@@ -101,7 +113,7 @@ fn of_element(element: &Element<'_>, field: &Field<'_>) -> Option<Bounds> {
         return None;
     }
     let within = field.arrays.checked_shr(u32::try_from(element.path.parts().len()).ok()?).unwrap_or(0);
-    Some(Bounds::of(element.node, &rest, within != 0))
+    Some(Bounds::of(element.node, &rest, Held { multikey: within != 0, collation: field.collation }))
 }
 
 /// Whether two paths pass through the same array.

@@ -1,6 +1,7 @@
 //! Whether a filter implies another: a query may use a partial index only when every document that it matches is in it.
 
-use crate::bson::{Kind, Value, compare};
+use crate::bson::{Kind, Value, ValueBuf};
+use crate::collation::{Collation, compare, has_text};
 use crate::query::node::Node;
 use crate::query::predicate::{Comparison, Predicate};
 
@@ -22,30 +23,34 @@ pub fn implies(filter: &Node, wanted: &Node) -> bool {
 
 /// Whether a value that meets `test` surely meets `wanted`, which is asked of the same path.
 fn test_implies(test: &Predicate, wanted: &Predicate) -> bool {
+    if let (Some(by), Some(other)) = (comparison_of_texts(test), comparison_of_texts(wanted))
+        && by != other
+    {
+        return false;
+    }
     match (test, wanted) {
-        (_, Predicate::Exists) => is_of_present(test),
+        (_, Predicate::Exists) => return is_of_present(test),
         (Predicate::In(choices), _) => {
-            choices.patterns().is_empty()
-                && choices
-                    .values()
-                    .iter()
-                    .all(|value| test_implies(&Predicate::Compare(Comparison::Equal, value.clone()), wanted))
+            let equal = |value: &ValueBuf| Predicate::equal(value.view(), choices.collation().as_ref());
+            return choices.patterns().is_empty()
+                && choices.values().iter().all(|value| test_implies(&equal(value), wanted));
         }
-        // Whole arrays are equal to an array, or have it as a value: what that says of values is left out.
-        (Predicate::Compare(_, operand), _) | (_, Predicate::Compare(_, operand))
-            if matches!(operand.view(), Value::Array(_)) =>
-        {
-            false
-        }
-        (Predicate::Compare(Comparison::Equal, operand), wanted) => {
-            let operand = operand.view();
+        (Predicate::Type(types), Predicate::Type(wanted)) => return types.iter().all(|kind| wanted.contains(kind)),
+        _ => {}
+    }
+    let Some((comparison, operand, _)) = test.as_comparison() else { return false };
+    // Whole arrays are equal to an array, or have it as a value: what that says of values is left out.
+    let is_array = |value: Value<'_>| matches!(value, Value::Array(_));
+    if is_array(operand) || wanted.as_comparison().is_some_and(|(_, limit, _)| is_array(limit)) {
+        return false;
+    }
+    match (comparison, wanted.as_comparison(), wanted) {
+        (Comparison::Equal, ..) => {
             let plain = !matches!(operand, Value::Null | Value::Undefined | Value::Regex(_));
             plain && wanted.matches(Some(operand)).unwrap_or(false)
         }
-        (Predicate::Compare(comparison, operand), Predicate::Compare(wanted, limit)) => {
-            ordered_implies(*comparison, &operand.view(), *wanted, &limit.view())
-        }
-        (Predicate::Compare(_, operand), Predicate::Type(types)) => {
+        (_, Some((wanted, limit, by)), _) => ordered_implies((comparison, &operand), (wanted, &limit), by),
+        (_, None, Predicate::Type(types)) => {
             let kind = operand.kind();
             let numbers = [Kind::Double, Kind::Int32, Kind::Int64, Kind::Decimal128];
             if numbers.contains(&kind) {
@@ -55,8 +60,20 @@ fn test_implies(test: &Predicate, wanted: &Predicate) -> bool {
                     && types.contains(kind)
             }
         }
-        (Predicate::Type(types), Predicate::Type(wanted)) => types.iter().all(|kind| wanted.contains(kind)),
         _ => false,
+    }
+}
+
+/// How a condition compares strings, when its operands have some: by a collation or by bytes. A regular expression
+/// sees their bytes.
+fn comparison_of_texts(test: &Predicate) -> Option<Option<&Collation>> {
+    match test {
+        Predicate::In(choices) => {
+            let has_text = choices.values().iter().any(|value| has_text(&value.view()));
+            has_text.then_some(choices.collation().as_deref())
+        }
+        Predicate::Regex(_) => Some(None),
+        test => test.as_comparison().filter(|(_, operand, _)| has_text(operand)).map(|(.., by)| by),
     }
 }
 
@@ -64,7 +81,9 @@ fn test_implies(test: &Predicate, wanted: &Predicate) -> bool {
 #[must_use]
 pub fn is_of_present(test: &Predicate) -> bool {
     match test {
-        Predicate::Compare(_, operand) => !matches!(operand.view(), Value::Null | Value::MinKey | Value::MaxKey),
+        Predicate::Compare(_, operand) | Predicate::Collated(_, operand, _) => {
+            !matches!(operand.view(), Value::Null | Value::MinKey | Value::MaxKey)
+        }
         Predicate::In(choices) => !choices.values().iter().any(|value| matches!(value.view(), Value::Null)),
         Predicate::Regex(_)
         | Predicate::Exists
@@ -75,7 +94,11 @@ pub fn is_of_present(test: &Predicate) -> bool {
     }
 }
 
-fn ordered_implies(comparison: Comparison, operand: &Value<'_>, wanted: Comparison, limit: &Value<'_>) -> bool {
+fn ordered_implies(
+    (comparison, operand): (Comparison, &Value<'_>),
+    (wanted, limit): (Comparison, &Value<'_>),
+    by: Option<&Collation>,
+) -> bool {
     use Comparison::{Greater, GreaterOrEqual, Less, LessOrEqual};
     let special = |value: &Value<'_>| {
         matches!(value, Value::MinKey | Value::MaxKey | Value::Null)
@@ -84,7 +107,7 @@ fn ordered_implies(comparison: Comparison, operand: &Value<'_>, wanted: Comparis
     if operand.class() != limit.class() || special(operand) || special(limit) {
         return false;
     }
-    let order = compare(operand, limit);
+    let order = compare(by, operand, limit);
     match (comparison, wanted) {
         (Greater, Greater | GreaterOrEqual) | (GreaterOrEqual, GreaterOrEqual) => order.is_ge(),
         (GreaterOrEqual, Greater) => order.is_gt(),

@@ -14,24 +14,27 @@ use super::ranges::{Composed, compose, union};
 use super::scan::{Group, Scan};
 use crate::bson::{Document, Value};
 use crate::catalog::Index;
+use crate::collation::Collation;
 use crate::keys::hashed::hash_value;
 use crate::keys::{Direction, FieldKind};
 use crate::path::Path;
-use crate::query::bounds::{Bounds, Interval};
+use crate::query::bounds::{Bounds, Held, Interval};
 use crate::query::node::Node;
 
-/// The scans of the collection itself, in the order of `_id`.
+/// The scans of the collection itself, in the order of `_id`; `stored` is the collation of that.
 #[must_use]
-pub fn of_collection(asked: &Asked<'_>) -> Vec<Candidate> {
+pub fn of_collection(asked: &Asked<'_>, stored: Option<&Collation>) -> Vec<Candidate> {
     let id = Path::new("_id");
-    let fields = [Field { path: &id, arrays: 0 }];
-    let shape = Shape { index: None, fields: &fields, directions: &[Direction::Ascending], hashed: None };
+    let fields = [Field { path: &id, arrays: 0, collation: stored }];
+    let directions = &[Direction::Ascending];
+    let shape = Shape { index: None, fields: &fields, directions, hashed: None, collation: stored, stored };
     shape.candidates(asked)
 }
 
-/// The scans of an index. `forced` when the query must use it, whatever documents it lacks.
+/// The scans of an index. `forced` when the query must use it, whatever documents it lacks; `stored` is the collation
+/// of the collection's `_id`s.
 #[must_use]
-pub fn of_index(asked: &Asked<'_>, index: &Arc<Index>, forced: bool) -> Vec<Candidate> {
+pub fn of_index(asked: &Asked<'_>, index: &Arc<Index>, forced: bool, stored: Option<&Collation>) -> Vec<Candidate> {
     let filter = asked.query.filter.root();
     if let Some(partial) = &index.spec.filter
         && !implies(filter, partial.root())
@@ -48,7 +51,8 @@ pub fn of_index(asked: &Asked<'_>, index: &Arc<Index>, forced: bool) -> Vec<Cand
     }
     let directions: SmallVec<[_; 4]> = index.spec.pattern.fields().iter().map(|field| field.direction()).collect();
     let hashed = index.spec.pattern.fields().iter().position(|field| field.kind == FieldKind::Hashed);
-    let shape = Shape { index: Some(index), fields: &fields, directions: &directions, hashed };
+    let collation = index.spec.pattern.collation();
+    let shape = Shape { index: Some(index), fields: &fields, directions: &directions, hashed, collation, stored };
     let mut found = shape.candidates(asked);
     if index.spec.sparse && !forced {
         // A document that has none of the fields is not in the index.
@@ -64,6 +68,10 @@ struct Shape<'i> {
     fields: &'i [Field<'i>],
     directions: &'i [Direction],
     hashed: Option<usize>,
+    /// The collation of the index.
+    collation: Option<&'i Collation>,
+    /// The collation of the `_id` behind its fields.
+    stored: Option<&'i Collation>,
 }
 
 impl Shape<'_> {
@@ -134,9 +142,17 @@ impl Shape<'_> {
     }
 
     fn order(&self, query: &Query, bounds: &[Bounds]) -> Option<Order> {
+        let sort = query.sort.as_ref()?;
+        let by = sort.collation().as_deref();
+        // An index in the order of another collation has that of the sort where there are no strings.
+        let sorted_by = |field: &Field<'_>| sort.fields().iter().any(|(path, _)| path == field.path);
+        let in_order = |(field, bounds): (&Field<'_>, &Bounds)| !sorted_by(field) || !bounds.has_text();
+        if by != self.collation && !self.fields.iter().zip(bounds).all(in_order) {
+            return None;
+        }
         // Behind its fields, an entry has the `_id`.
-        let id = self.index.is_some_and(|index| !index.spec.unique);
-        order_of(query.sort.as_ref()?, self.fields, self.directions, bounds, self.hashed, id)
+        let id = by == self.stored && self.index.is_some_and(|index| !index.spec.unique);
+        order_of(sort, self.fields, self.directions, bounds, self.hashed, id)
     }
 
     fn finish(&self, query: &Query, mut scan: Scan, order: Option<Order>, single: bool) -> Candidate {
@@ -144,7 +160,7 @@ impl Shape<'_> {
         scan.multikey = self.fields.iter().any(|field| field.arrays != 0);
         Candidate {
             sorted: query.sort.is_none() || order.is_some() || single,
-            covered: self.index.is_some_and(|index| covers(index, query)),
+            covered: self.index.is_some_and(|index| covers(index, query, &scan)),
             bound: scan.bounds.iter().filter(|bounds| !bounds.is_full()).count(),
             single,
             scan,
@@ -156,7 +172,8 @@ impl Shape<'_> {
     fn is_exact(&self, filter: &Node) -> bool {
         let told = |node: &Node| match node {
             Node::Leaf { path, .. } => {
-                self.fields.iter().any(|field| field.path == path) && Bounds::of(node, path, false).exact
+                self.fields.iter().any(|field| field.path == path)
+                    && Bounds::of(node, path, Held { multikey: false, collation: self.collation }).exact
             }
             _ => false,
         };

@@ -1,6 +1,7 @@
 //! What a find asks for, compiled.
 
 use crate::bson::DocumentBuf;
+use crate::collation::Collated;
 use crate::path::Sort;
 use crate::projection::Projection;
 use crate::query::Filter;
@@ -10,6 +11,8 @@ use crate::query::Filter;
 pub struct Query {
     /// Which documents.
     pub filter: Filter,
+    /// How strings are compared, as the parts of the query were compiled.
+    pub collation: Collated,
     /// In which order; any when there is none.
     pub sort: Option<Sort>,
     /// How many of the first ones are left out.
@@ -50,6 +53,7 @@ impl Query {
     pub const fn new(filter: Filter) -> Self {
         Self {
             filter,
+            collation: None,
             sort: None,
             skip: 0,
             limit: None,

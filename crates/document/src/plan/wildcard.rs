@@ -10,7 +10,7 @@ use crate::bson::{Document, Kind, Value};
 use crate::catalog::Index;
 use crate::keys::{Direction, wildcard_takes};
 use crate::path::Path;
-use crate::query::bounds::{Bounds, Interval};
+use crate::query::bounds::{Bounds, Held, Interval};
 use crate::query::node::Node;
 
 /// The scans for each path of the filter of which the index has the values.
@@ -26,7 +26,8 @@ pub fn candidates(asked: &Asked<'_>, index: &Arc<Index>) -> Vec<Candidate> {
         !numbered && wildcard_takes(field, index.projection().map(|projection| projection.view()), &path.to_string())
     });
     let scans = taken.filter_map(|path| {
-        let bounds = Bounds::of(asked.query.filter.root(), path, index.is_multikey());
+        let held = Held { multikey: index.is_multikey(), collation: index.spec.pattern.collation() };
+        let bounds = Bounds::of(asked.query.filter.root(), path, held);
         if !bounds.intervals.iter().all(is_of_leaves) {
             return None;
         }

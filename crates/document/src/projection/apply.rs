@@ -82,7 +82,9 @@ impl Apply<'_> {
     }
 
     fn computed(&self, expression: &crate::expr::Expression) -> Result<Option<ValueBuf>> {
-        expression.evaluate(&Env { root: self.env.root, current: self.env.current, locals: None }).map(Val::into_buf)
+        expression
+            .evaluate(&Env { root: self.env.root, current: self.env.current, locals: None, collation: None })
+            .map(Val::into_buf)
     }
 
     /// The projected value of a field with fields within; nothing when it is dropped.

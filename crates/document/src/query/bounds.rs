@@ -4,6 +4,9 @@
 //! matches has at least one of them within the bounds; bounds are *exact* when every document with such a value
 //! matches. Where the path passes through arrays, conditions may be met by different values, so only one of several is
 //! used; exactness of a complement is lost as well.
+//!
+//! An index with a collation holds sort keys in the place of strings, and so do its bounds. A condition on strings says
+//! nothing about an index with another collation than its own.
 
 use std::cmp::Ordering;
 
@@ -11,7 +14,9 @@ use super::node::Node;
 use super::predicate::{Comparison, Predicate};
 use super::types::Types;
 use crate::bson::{Class, Kind, ObjectId, Value, ValueBuf, compare};
+use crate::collation::{Collation, has_text};
 use crate::path::Path;
+use crate::pattern::Pattern;
 
 /// One end of an interval.
 #[derive(Clone, Debug)]
@@ -126,11 +131,23 @@ impl Bounds {
         self.intervals.iter().any(|interval| interval.contains(value))
     }
 
-    /// The bounds that a filter implies for a path. `multikey` says whether the path passes through an array in any
-    /// document of the index.
+    /// The bounds that a filter implies for a path of an index.
     #[must_use]
-    pub fn of(node: &Node, path: &Path, multikey: bool) -> Self {
-        of_node(node, path, multikey).unwrap_or_else(Self::full)
+    pub fn of(node: &Node, path: &Path, held: Held<'_>) -> Self {
+        of_node(node, path, held).unwrap_or_else(Self::full)
+    }
+
+    /// Whether a string may be within, or a document or an array, which may have strings.
+    #[must_use]
+    pub fn has_text(&self) -> bool {
+        let (first, behind) = (class(Class::String).low, class(Class::Array).high);
+        let texts = Interval { low: first, high: behind };
+        let within = |interval: &Interval| {
+            let low = if low_order(&interval.low, &texts.low).is_ge() { &interval.low } else { &texts.low };
+            let high = if high_order(&interval.high, &texts.high).is_le() { &interval.high } else { &texts.high };
+            !Interval { low: low.clone(), high: high.clone() }.is_empty()
+        };
+        self.intervals.iter().any(within)
     }
 
     /// The values of either.
@@ -198,18 +215,28 @@ impl Bounds {
     }
 }
 
+/// How an index holds the values of a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Held<'i> {
+    /// Whether the path passes through an array in any document of the index.
+    pub multikey: bool,
+    /// The collation of the index.
+    pub collation: Option<&'i Collation>,
+}
+
 /// The bounds of a part, or nothing when it says nothing about the path.
-fn of_node(node: &Node, path: &Path, multikey: bool) -> Option<Bounds> {
+fn of_node(node: &Node, path: &Path, held: Held<'_>) -> Option<Bounds> {
+    let multikey = held.multikey;
     match node {
-        Node::And(nodes) => and(nodes, path, multikey),
+        Node::And(nodes) => and(nodes, path, held),
         Node::Or(nodes) => {
-            let all: Option<Vec<_>> = nodes.iter().map(|node| of_node(node, path, multikey)).collect();
+            let all: Option<Vec<_>> = nodes.iter().map(|node| of_node(node, path, held)).collect();
             all?.into_iter().reduce(Bounds::union)
         }
-        Node::Leaf { path: other, test } if other == path => Some(of_predicate(test, multikey)),
+        Node::Leaf { path: other, test } if other == path => of_predicate(test, held),
         Node::Not(inner) => match &**inner {
             Node::Leaf { path: other, .. } if other == path => {
-                let bounds = of_node(inner, path, multikey)?;
+                let bounds = of_node(inner, path, held)?;
                 (bounds.exact && !multikey).then(|| bounds.complement())
             }
             _ => None,
@@ -222,7 +249,7 @@ fn of_node(node: &Node, path: &Path, multikey: bool) -> Option<Bounds> {
         }
         Node::ElementValue { path: other, node } if other == path => {
             // All conditions are on one value of the array, so they may be intersected.
-            let mut bounds = of_node(node, &Path::itself(), false)?;
+            let mut bounds = of_node(node, &Path::itself(), Held { multikey: false, ..held })?;
             bounds.exact = false;
             Some(bounds)
         }
@@ -231,8 +258,9 @@ fn of_node(node: &Node, path: &Path, multikey: bool) -> Option<Bounds> {
     }
 }
 
-fn and(nodes: &[Node], path: &Path, multikey: bool) -> Option<Bounds> {
-    let parts: Vec<_> = nodes.iter().map(|node| of_node(node, path, multikey)).collect();
+fn and(nodes: &[Node], path: &Path, held: Held<'_>) -> Option<Bounds> {
+    let multikey = held.multikey;
+    let parts: Vec<_> = nodes.iter().map(|node| of_node(node, path, held)).collect();
     let complete = parts.iter().all(Option::is_some);
     let mut known: Vec<_> = parts.into_iter().flatten().collect();
     if known.is_empty() {
@@ -249,19 +277,39 @@ fn and(nodes: &[Node], path: &Path, multikey: bool) -> Option<Bounds> {
     Some(both)
 }
 
-fn of_predicate(test: &Predicate, multikey: bool) -> Bounds {
-    match test {
-        Predicate::Compare(comparison, operand) => of_comparison(*comparison, operand.view(), multikey),
-        Predicate::In(choices) => {
-            let values = choices.values().iter().map(|value| of_comparison(Comparison::Equal, value.view(), multikey));
-            let patterns = choices.patterns().iter().map(|pattern| of_pattern(pattern.prefix()));
-            values.chain(patterns).reduce(Bounds::union).unwrap_or(Bounds::none())
+fn of_predicate(test: &Predicate, held: Held<'_>) -> Option<Bounds> {
+    let multikey = held.multikey;
+    // Sort keys do not begin as their strings do.
+    let prefix = |pattern: &Pattern| of_pattern(pattern.prefix().filter(|_| held.collation.is_none()));
+    Some(match test {
+        Predicate::Compare(comparison, operand) => {
+            of_comparison(*comparison, of_operand(&operand.view(), None, held)?.view(), multikey)
         }
-        Predicate::Regex(pattern) => of_pattern(pattern.prefix()),
+        Predicate::Collated(comparison, operand, by) => {
+            of_comparison(*comparison, of_operand(&operand.view(), Some(by), held)?.view(), multikey)
+        }
+        Predicate::In(choices) => {
+            let mut bounds = Bounds::none();
+            for value in choices.values() {
+                let value = of_operand(&value.view(), choices.collation().as_deref(), held)?;
+                bounds = bounds.union(of_comparison(Comparison::Equal, value.view(), multikey));
+            }
+            choices.patterns().iter().map(prefix).fold(bounds, Bounds::union)
+        }
+        Predicate::Regex(pattern) => prefix(pattern),
         Predicate::Type(types) => of_types(*types),
         Predicate::Mod(..) => inexact(class(Class::Number)),
         Predicate::Bits(_) => inexact(class(Class::Number)).union(inexact(class(Class::Binary))),
         Predicate::Exists | Predicate::Size(_) => Bounds::full(),
+    })
+}
+
+/// An operand as an index holds it; nothing when the index compares its strings in another way.
+fn of_operand(operand: &Value<'_>, by: Option<&Collation>, held: Held<'_>) -> Option<ValueBuf> {
+    match held.collation {
+        _ if !has_text(operand) => Some((*operand).into()),
+        None => by.is_none().then(|| (*operand).into()),
+        Some(collation) => by.filter(|by| *by == collation).and_then(|by| by.key_of(operand)),
     }
 }
 

@@ -1,8 +1,11 @@
 //! Conditions on fields that an expression implies, so that an index can find the documents of `$expr`.
 
+use std::sync::Arc;
+
 use super::node::Node;
-use super::predicate::{Comparison, Predicate};
+use super::predicate::Predicate;
 use crate::bson::{Kind, Value};
+use crate::collation::Collation;
 use crate::expr::Expression;
 use crate::path::Path;
 
@@ -13,20 +16,27 @@ use crate::path::Path;
 /// than an expression does.
 #[must_use]
 pub fn equalities(expression: &Expression) -> Vec<Node> {
+    match expression {
+        Expression::Collated(collation, expression) => equalities_by(Some(collation), expression),
+        expression => equalities_by(None, expression),
+    }
+}
+
+fn equalities_by(collation: Option<&Arc<Collation>>, expression: &Expression) -> Vec<Node> {
     let Expression::Call(call) = expression else { return Vec::new() };
     match (call.name, &call.arguments[..]) {
-        ("$and", arguments) => arguments.iter().flat_map(equalities).collect(),
+        ("$and", arguments) => arguments.iter().flat_map(|part| equalities_by(collation, part)).collect(),
         ("$eq", [Expression::Field(path) | Expression::Root(path), constant])
         | ("$eq", [constant, Expression::Field(path) | Expression::Root(path)]) => {
             let constant = constant.as_constant().filter(|constant| !path.parts().is_empty() && is_plain(constant));
-            constant.map(|constant| equality(path, constant)).into_iter().collect()
+            constant.map(|constant| equality(path, constant, collation)).into_iter().collect()
         }
         _ => Vec::new(),
     }
 }
 
-fn equality(path: &Path, constant: Value<'_>) -> Node {
-    Node::Leaf { path: path.clone(), test: Predicate::Compare(Comparison::Equal, constant.into()) }
+fn equality(path: &Path, constant: Value<'_>, collation: Option<&Arc<Collation>>) -> Node {
+    Node::Leaf { path: path.clone(), test: Predicate::equal(constant, collation) }
 }
 
 fn is_plain(constant: &Value<'_>) -> bool {

@@ -119,7 +119,7 @@ fn field(path: &Path, operand: Value<'_>, context: &Context, nodes: &mut Vec<Nod
             Ok(())
         }
         operand => {
-            nodes.push(leaf(path, Predicate::compare(Comparison::Equal, operand)?));
+            nodes.push(leaf(path, Predicate::compare(Comparison::Equal, operand, context.collation.as_ref())?));
             Ok(())
         }
     }
@@ -168,7 +168,8 @@ fn operators_of(path: &Path, operators: Document<'_>, context: &Context, nodes: 
 }
 
 fn operator(path: &Path, name: &str, operand: Value<'_>, context: &Context) -> Result<Option<Node>> {
-    let compare = |comparison| Predicate::compare(comparison, operand).map(|test| leaf(path, test));
+    let collation = context.collation.as_ref();
+    let compare = |comparison| Predicate::compare(comparison, operand, collation).map(|test| leaf(path, test));
     Ok(Some(match name {
         "$eq" => compare(Comparison::Equal)?,
         "$gt" => compare(Comparison::Greater)?,
@@ -181,8 +182,8 @@ fn operator(path: &Path, name: &str, operand: Value<'_>, context: &Context) -> R
             }
             Node::Not(Box::new(compare(Comparison::Equal)?))
         }
-        "$in" => leaf(path, Predicate::In(choices(name, operand)?)),
-        "$nin" => Node::Not(Box::new(leaf(path, Predicate::In(choices(name, operand)?)))),
+        "$in" => leaf(path, Predicate::In(choices(name, operand, context)?)),
+        "$nin" => Node::Not(Box::new(leaf(path, Predicate::In(choices(name, operand, context)?)))),
         "$not" => not(path, operand, context)?,
         "$exists" => {
             let exists = leaf(path, Predicate::Exists);
@@ -212,7 +213,7 @@ fn operator(path: &Path, name: &str, operand: Value<'_>, context: &Context) -> R
     }))
 }
 
-fn choices(name: &str, operand: Value<'_>) -> Result<Choices> {
+fn choices(name: &str, operand: Value<'_>, context: &Context) -> Result<Choices> {
     let Value::Array(array) = operand else { return Err(Error::bad_value(format!("{name} needs an array"))) };
     let (mut values, mut patterns) = (Vec::new(), Vec::new());
     for value in array {
@@ -228,7 +229,7 @@ fn choices(name: &str, operand: Value<'_>) -> Result<Choices> {
             value => values.push(value.into()),
         }
     }
-    Ok(Choices::new(values, patterns))
+    Ok(Choices::new(values, patterns, context.collation.as_ref()))
 }
 
 fn not(path: &Path, operand: Value<'_>, context: &Context) -> Result<Node> {
@@ -337,7 +338,7 @@ fn all(path: &Path, operand: Value<'_>, context: &Context) -> Result<Node> {
                 return Err(Error::bad_value("no $ expressions in $all"));
             }
             (_, Value::Regex(regex)) => leaf(path, Predicate::Regex(pattern_of(regex)?)),
-            (_, value) => leaf(path, Predicate::compare(Comparison::Equal, value)?),
+            (_, value) => leaf(path, Predicate::compare(Comparison::Equal, value, context.collation.as_ref())?),
         });
     }
     Ok(if nodes.is_empty() { Node::Always(false) } else { all_of(nodes) })

@@ -1,12 +1,14 @@
 //! Conditions on one value.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::bitmask::BitMask;
 use super::types::Types;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::number::Number;
-use crate::bson::{Class, Value, ValueBuf, compare};
+use crate::bson::{Class, Value, ValueBuf};
+use crate::collation::{Collated, Collation, compare, has_text};
 use crate::pattern::Pattern;
 
 /// A condition on a value that a path means, or on there being none.
@@ -14,6 +16,8 @@ use crate::pattern::Pattern;
 pub enum Predicate {
     /// `$eq`, `$gt`, `$gte`, `$lt`, `$lte`.
     Compare(Comparison, ValueBuf),
+    /// The same with an operand that is or has strings, by a collation.
+    Collated(Comparison, ValueBuf, Arc<Collation>),
     /// `$in`.
     In(Choices),
     /// `$regex`.
@@ -51,16 +55,25 @@ pub struct Choices {
     values: Vec<ValueBuf>,
     patterns: Vec<Pattern>,
     null: bool,
+    /// How the strings of values are compared; nothing as well when they have none.
+    collation: Collated,
 }
 
 impl Choices {
     /// The choices of these values and patterns.
     #[must_use]
-    pub fn new(mut values: Vec<ValueBuf>, patterns: Vec<Pattern>) -> Self {
-        values.sort_by(|a, b| compare(&a.view(), &b.view()));
-        values.dedup_by(|a, b| compare(&a.view(), &b.view()).is_eq());
+    pub fn new(mut values: Vec<ValueBuf>, patterns: Vec<Pattern>, collation: Option<&Arc<Collation>>) -> Self {
+        let collation = collation.filter(|_| values.iter().any(|value| has_text(&value.view()))).cloned();
+        values.sort_by(|a, b| compare(collation.as_deref(), &a.view(), &b.view()));
+        values.dedup_by(|a, b| compare(collation.as_deref(), &a.view(), &b.view()).is_eq());
         let null = values.iter().any(|value| matches!(value.view(), Value::Null));
-        Self { values, patterns, null }
+        Self { values, patterns, null, collation }
+    }
+
+    /// How the strings of the values are compared; nothing as well when they have none.
+    #[must_use]
+    pub const fn collation(&self) -> &Collated {
+        &self.collation
     }
 
     /// The values in order, each once.
@@ -77,7 +90,7 @@ impl Choices {
 
     fn matches(&self, value: Option<Value<'_>>) -> Result<bool> {
         let Some(value) = value else { return Ok(self.null) };
-        if self.values.binary_search_by(|choice| compare(&choice.view(), &value)).is_ok() {
+        if self.values.binary_search_by(|choice| compare(self.collation.as_deref(), &choice.view(), &value)).is_ok() {
             return Ok(true);
         }
         for pattern in &self.patterns {
@@ -97,7 +110,10 @@ impl Predicate {
     #[inline]
     pub fn matches(&self, value: Option<Value<'_>>) -> Result<bool> {
         Ok(match (self, value) {
-            (Self::Compare(comparison, operand), value) => comparison.matches(value, &operand.view()),
+            (Self::Compare(comparison, operand), value) => comparison.matches(value, &operand.view(), None),
+            (Self::Collated(comparison, operand, collation), value) => {
+                comparison.matches(value, &operand.view(), Some(collation))
+            }
             (Self::In(choices), value) => choices.matches(value)?,
             (_, None) => false,
             (Self::Exists, Some(_)) => true,
@@ -124,13 +140,36 @@ impl Predicate {
     ///
     /// # Errors
     /// `BadValue` (2) for undefined, and for an order by a regular expression.
-    pub fn compare(comparison: Comparison, operand: Value<'_>) -> Result<Self> {
+    pub fn compare(comparison: Comparison, operand: Value<'_>, collation: Option<&Arc<Collation>>) -> Result<Self> {
         match operand {
             Value::Undefined => Err(Error::new(ErrorCode::BAD_VALUE, "cannot compare to undefined")),
             Value::Regex(_) if comparison != Comparison::Equal => {
                 Err(Error::bad_value("Can't have RegEx as arg to predicate over field"))
             }
-            operand => Ok(Self::Compare(comparison, operand.into())),
+            operand => Ok(Self::by(comparison, operand, collation)),
+        }
+    }
+
+    /// The equality to a value.
+    #[must_use]
+    pub fn equal(operand: Value<'_>, collation: Option<&Arc<Collation>>) -> Self {
+        Self::by(Comparison::Equal, operand, collation)
+    }
+
+    fn by(comparison: Comparison, operand: Value<'_>, collation: Option<&Arc<Collation>>) -> Self {
+        match collation {
+            Some(collation) if has_text(&operand) => Self::Collated(comparison, operand.into(), Arc::clone(collation)),
+            _ => Self::Compare(comparison, operand.into()),
+        }
+    }
+
+    /// The comparison, if the condition is one, with its operand and the collation of that.
+    #[must_use]
+    pub fn as_comparison(&self) -> Option<(Comparison, Value<'_>, Option<&Collation>)> {
+        match self {
+            Self::Compare(comparison, operand) => Some((*comparison, operand.view(), None)),
+            Self::Collated(comparison, operand, collation) => Some((*comparison, operand.view(), Some(collation))),
+            _ => None,
         }
     }
 }
@@ -141,7 +180,7 @@ impl Comparison {
     }
 
     #[inline]
-    fn matches(self, value: Option<Value<'_>>, operand: &Value<'_>) -> bool {
+    fn matches(self, value: Option<Value<'_>>, operand: &Value<'_>, collation: Option<&Collation>) -> bool {
         let Some(value) = value else {
             return match operand {
                 Value::Null => self.takes_equal(),
@@ -158,7 +197,7 @@ impl Comparison {
         {
             return a.is_nan() && b.is_nan() && self.takes_equal();
         }
-        let order = compare(&value, operand);
+        let order = compare(collation, &value, operand);
         match self {
             Self::Equal => order == Ordering::Equal,
             Self::Greater => order == Ordering::Greater,

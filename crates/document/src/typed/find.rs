@@ -11,7 +11,6 @@ use crate::bson::convert::from_document;
 use crate::bson::{Document, DocumentBuf};
 use crate::collection::Collection;
 use crate::exec::Execution;
-use crate::expr::Context;
 use crate::path::Sort;
 use crate::plan::{Hint, Query};
 use crate::projection::{Projection, Use};
@@ -28,6 +27,7 @@ pub struct Find<'c, T> {
     skip: u64,
     limit: Option<u64>,
     hint: Option<Hint>,
+    collation: Option<DocumentBuf>,
     shown: PhantomData<fn() -> T>,
 }
 
@@ -47,6 +47,7 @@ impl<'c, T: DeserializeOwned> Find<'c, T> {
             skip: 0,
             limit: None,
             hint: None,
+            collation: None,
             shown: PhantomData,
         }
     }
@@ -66,6 +67,12 @@ impl<'c, T: DeserializeOwned> Find<'c, T> {
         Self { limit: Some(count), ..self }
     }
 
+    /// With strings compared by a collation such as `doc! {"locale": "en", "strength": 2}`, instead of that of the
+    /// collection.
+    pub fn collation(self, collation: DocumentBuf) -> Self {
+        Self { collation: Some(collation), ..self }
+    }
+
     /// By the index with a name.
     pub fn hint(self, index: impl Into<String>) -> Self {
         Self { hint: Some(Hint::Name(index.into())), ..self }
@@ -82,15 +89,22 @@ impl<'c, T: DeserializeOwned> Find<'c, T> {
             skip: self.skip,
             limit: self.limit,
             hint: self.hint,
+            collation: self.collation,
             shown: PhantomData,
         }
     }
 
-    fn query(self, context: &Context) -> Result<Query> {
+    fn query(self) -> Result<Query> {
+        let context = &self.collection.constants_with(self.collation.as_ref())?;
         let mut query = Query::new(Filter::parse(self.filter?.view(), context)?);
-        query.sort = self.sort.filter(|sort| !is_empty(sort)).map(|sort| Sort::parse(sort.view())).transpose()?;
+        query.sort = self
+            .sort
+            .filter(|sort| !is_empty(sort))
+            .map(|sort| Sort::parse(sort.view(), context.collation.as_ref()))
+            .transpose()?;
         let projection = self.projection.map(|spec| Projection::parse(spec.view(), Use::Find, context));
         query.projection = projection.transpose()?;
+        query.collation.clone_from(&context.collation);
         (query.skip, query.limit, query.hint) = (self.skip, self.limit, self.hint);
         Ok(query)
     }
@@ -101,7 +115,7 @@ impl<'c, T: DeserializeOwned> Find<'c, T> {
     /// Those of the filter, the sort pattern, the projection and the hint; those of the engine.
     pub fn run(self) -> Result<Documents<T>> {
         let collection = self.collection;
-        let query = self.query(&collection.constants())?;
+        let query = self.query()?;
         Ok(Documents { execution: collection.find(query)?, shown: PhantomData })
     }
 
@@ -119,7 +133,7 @@ impl<'c, T: DeserializeOwned> Find<'c, T> {
     /// As [`Self::run`].
     pub fn count(self) -> Result<u64> {
         let collection = self.collection;
-        let mut query = self.query(&collection.constants())?;
+        let mut query = self.query()?;
         (query.counts, query.projection, query.sort) = (true, None, None);
         collection.find(query)?.count()
     }

@@ -1,10 +1,11 @@
 //! What update operators do with one value.
 
 use super::array::{Pull, Push, added_to_set, popped};
-use super::outcome::Outcome;
+use super::outcome::{Outcome, Told};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::number::Number;
 use crate::bson::{Document, Kind, Value, ValueBuf, compare};
+use crate::collation;
 
 /// An operator at a path.
 #[derive(Clone, Debug)]
@@ -60,8 +61,9 @@ impl Act {
         !matches!(self, Self::Unset | Self::Pull(_) | Self::Pop { .. } | Self::Rename(_))
     }
 
-    /// What becomes of the value at `path`, or what is made where there is none. `document` is the whole, for messages.
-    pub(super) fn on(&self, value: Option<Value<'_>>, path: &str, document: Document<'_>) -> Result<Outcome> {
+    /// What becomes of the value at `path`, or what is made where there is none.
+    pub(super) fn on(&self, value: Option<Value<'_>>, path: &str, told: &Told<'_>) -> Result<Outcome> {
+        let Told { document, collation } = *told;
         let outcome = match (self, value) {
             (Self::Set(new) | Self::SetOnInsert(new), _) => Outcome::New(new.clone()),
             (Self::Unset, _) => Outcome::Gone,
@@ -73,22 +75,22 @@ impl Act {
             (Self::Multiply(by), Some(value)) => self.number(value, by, path, document, product)?,
             (Self::Min(new) | Self::Max(new), None) => Outcome::New(new.clone()),
             (Self::Min(new), Some(value)) => {
-                if compare(&new.view(), &value).is_lt() {
+                if collation::compare(collation, &new.view(), &value).is_lt() {
                     Outcome::New(new.clone())
                 } else {
                     Outcome::Keep
                 }
             }
             (Self::Max(new), Some(value)) => {
-                if compare(&new.view(), &value).is_gt() {
+                if collation::compare(collation, &new.view(), &value).is_gt() {
                     Outcome::New(new.clone())
                 } else {
                     Outcome::Keep
                 }
             }
-            (Self::Push(push), value) => push.on(value, path, document)?,
-            (Self::AddToSet(values), value) => added_to_set(values, value, path)?,
-            (Self::Pull(pull), Some(value)) => pull.on(value)?,
+            (Self::Push(push), value) => push.on(value, path, told)?,
+            (Self::AddToSet(values), value) => added_to_set(values, value, path, collation)?,
+            (Self::Pull(pull), Some(value)) => pull.on(value, collation)?,
             (Self::Pop { first }, Some(value)) => popped(*first, value, path)?,
             (Self::Bits(operations), value) => bits(operations, value, path, document)?,
             (Self::Pull(_) | Self::Pop { .. } | Self::Rename(_), _) => Outcome::Keep,

@@ -1,12 +1,13 @@
 //! The application of update operators to a document.
 
 use super::act::Act;
-use super::outcome::Outcome;
+use super::outcome::{Outcome, Told};
 use super::path::{Step, UpdatePath};
 use super::result::Updated;
 use super::tree::Tree;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuilder, Kind, Value, ValueBuf};
+use crate::collation::Collated;
 use crate::query::Filter;
 
 /// The operators of an update, in the order of their paths.
@@ -15,6 +16,8 @@ pub(super) struct Operators {
     pub(super) acts: Vec<(UpdatePath, Act)>,
     /// The array filters by their identifiers.
     pub(super) filters: Vec<(String, Filter)>,
+    /// How strings are compared.
+    pub(super) collation: Collated,
 }
 
 /// The most values that are put before a new one in an array.
@@ -50,6 +53,10 @@ fn joined(at: &str, name: &str) -> String {
 }
 
 impl Apply<'_> {
+    fn told(&self) -> Told<'_> {
+        Told { document: self.document, collation: self.operators.collation.as_deref() }
+    }
+
     /// Applies an operator at what is left of its path; `at` is the path so far.
     fn step(&mut self, tree: &mut Tree<'_>, steps: &[Step], act: &Act, at: &str) -> Result<()> {
         let Some((first, rest)) = steps.split_first() else { return Ok(()) };
@@ -87,7 +94,7 @@ impl Apply<'_> {
         let found = fields.iter().position(|(other, _)| *other == name.as_bytes());
         match found {
             Some(index) if rest.is_empty() => {
-                match act.on(Some(fields[index].1.to_buf().view()), &path, self.document)? {
+                match act.on(Some(fields[index].1.to_buf().view()), &path, &self.told())? {
                     Outcome::Keep => {}
                     Outcome::New(value) => {
                         fields[index].1 = Tree::Own(value);
@@ -118,7 +125,7 @@ impl Apply<'_> {
 
     /// What is made where nothing is: the value, in documents for what is left of the path.
     fn made(&self, rest: &[Step], act: &Act, path: &str) -> Result<Outcome> {
-        let Some((first, further)) = rest.split_first() else { return act.on(None, path, self.document) };
+        let Some((first, further)) = rest.split_first() else { return act.on(None, path, &self.told()) };
         let Step::Field(part) = first else { return Err(must_exist(path)) };
         let name = String::from_utf8_lossy(part.name());
         Ok(match self.made(further, act, &joined(path, &name))? {
@@ -136,7 +143,7 @@ impl Apply<'_> {
         tree.open();
         let Tree::Array(values) = tree else { return Ok(()) };
         match values.get_mut(index) {
-            Some(value) if rest.is_empty() => match act.on(Some(value.to_buf().view()), &path, self.document)? {
+            Some(value) if rest.is_empty() => match act.on(Some(value.to_buf().view()), &path, &self.told())? {
                 Outcome::Keep => {}
                 Outcome::New(new) => {
                     *value = Tree::Own(new);

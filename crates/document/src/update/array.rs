@@ -1,8 +1,9 @@
 //! The array operators: `$push` with its modifiers, `$addToSet`, `$pull`, `$pullAll`, `$pop`.
 
-use super::outcome::Outcome;
+use super::outcome::{Outcome, Told};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuilder, Value, ValueBuf, compare, equal};
+use crate::bson::{DocumentBuilder, Value, ValueBuf};
+use crate::collation::{Collation, compare, equal};
 use crate::path::Sort;
 use crate::query::Node;
 
@@ -41,7 +42,8 @@ pub(super) enum Pull {
 }
 
 impl Push {
-    pub(super) fn on(&self, value: Option<Value<'_>>, path: &str, document: Document<'_>) -> Result<Outcome> {
+    pub(super) fn on(&self, value: Option<Value<'_>>, path: &str, told: &Told<'_>) -> Result<Outcome> {
+        let Told { document, collation } = *told;
         let mut values: Vec<ValueBuf> = match value {
             None => Vec::new(),
             Some(Value::Array(array)) => array.values().map(ValueBuf::from).collect(),
@@ -65,10 +67,12 @@ impl Push {
         match &self.sort {
             None => {}
             Some(Order::Values(descending)) => values.sort_by(|a, b| {
-                let order = compare(&a.view(), &b.view());
+                let order = compare(collation, &a.view(), &b.view());
                 if *descending { order.reverse() } else { order }
             }),
-            Some(Order::Fields(sort)) => values.sort_by(|a, b| sort.compare_values(&a.view(), &b.view())),
+            Some(Order::Fields(sort)) => {
+                values.sort_by(|a, b| sort.compare_values(collation, &a.view(), &b.view()));
+            }
         }
         if let Some(slice) = self.slice {
             let keep = usize::try_from(slice.unsigned_abs()).unwrap_or(usize::MAX);
@@ -86,7 +90,12 @@ fn array_of(values: &[ValueBuf]) -> ValueBuf {
     ValueBuf::array(values.iter().map(ValueBuf::view))
 }
 
-pub(super) fn added_to_set(new: &[ValueBuf], value: Option<Value<'_>>, path: &str) -> Result<Outcome> {
+pub(super) fn added_to_set(
+    new: &[ValueBuf],
+    value: Option<Value<'_>>,
+    path: &str,
+    collation: Option<&Collation>,
+) -> Result<Outcome> {
     let mut values: Vec<ValueBuf> = match value {
         None => Vec::new(),
         Some(Value::Array(array)) => array.values().map(ValueBuf::from).collect(),
@@ -100,7 +109,7 @@ pub(super) fn added_to_set(new: &[ValueBuf], value: Option<Value<'_>>, path: &st
     };
     let before = values.len();
     for value in new {
-        if !values.iter().any(|other| equal(&other.view(), &value.view())) {
+        if !values.iter().any(|other| equal(collation, &other.view(), &value.view())) {
             values.push(value.clone());
         }
     }
@@ -125,13 +134,13 @@ pub(super) fn popped(first: bool, value: Value<'_>, path: &str) -> Result<Outcom
 }
 
 impl Pull {
-    pub(super) fn on(&self, value: Value<'_>) -> Result<Outcome> {
+    pub(super) fn on(&self, value: Value<'_>, collation: Option<&Collation>) -> Result<Outcome> {
         let Value::Array(array) = value else {
             return Err(Error::bad_value("Cannot apply $pull to a non-array value"));
         };
         let (mut kept, mut any) = (Vec::new(), false);
         for value in array {
-            if self.takes(&value)? {
+            if self.takes(&value, collation)? {
                 any = true;
             } else {
                 kept.push(value);
@@ -140,9 +149,9 @@ impl Pull {
         Ok(if any { Outcome::New(ValueBuf::array(kept)) } else { Outcome::Keep })
     }
 
-    fn takes(&self, value: &Value<'_>) -> Result<bool> {
+    fn takes(&self, value: &Value<'_>, collation: Option<&Collation>) -> Result<bool> {
         match (self, value) {
-            (Self::Values(values), value) => Ok(values.iter().any(|other| equal(&other.view(), value))),
+            (Self::Values(values), value) => Ok(values.iter().any(|other| equal(collation, &other.view(), value))),
             (Self::Matching(node), value) => {
                 let mut builder = DocumentBuilder::new();
                 builder.append(WRAPPED, *value);

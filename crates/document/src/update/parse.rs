@@ -68,7 +68,7 @@ pub(super) fn operators(
     check_conflicts(&acts)?;
     check_filters(&acts, &filters)?;
     acts.sort_by(|(a, _), (b, _)| a.order(b));
-    Ok(Operators { acts, filters })
+    Ok(Operators { acts, filters, collation: context.collation.clone() })
 }
 
 fn act(name: &str, field: &Element<'_>, context: &Context) -> Result<Act> {
@@ -238,7 +238,7 @@ fn order(value: Value<'_>) -> Result<Order> {
             if !exact {
                 return Err(Error::bad_value("The sort element value must be either 1 or -1"));
             }
-            Sort::parse(pattern).map(Order::Fields).map_err(|wrong| Error::bad_value(wrong.message()))
+            Sort::parse(pattern, None).map(Order::Fields).map_err(|wrong| Error::bad_value(wrong.message()))
         }
         value => match value.as_exact_i64() {
             Some(1) => Ok(Order::Values(false)),

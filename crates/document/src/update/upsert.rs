@@ -12,7 +12,10 @@ use super::tree::Tree;
 fn collect<'n>(node: &'n Node, found: &mut Vec<(&'n Path, &'n ValueBuf)>) {
     match node {
         Node::And(nodes) => nodes.iter().for_each(|node| collect(node, found)),
-        Node::Leaf { path, test: Predicate::Compare(Comparison::Equal, value) } => found.push((path, value)),
+        Node::Leaf {
+            path,
+            test: Predicate::Compare(Comparison::Equal, value) | Predicate::Collated(Comparison::Equal, value, _),
+        } => found.push((path, value)),
         Node::Leaf { path, test: Predicate::In(choices) } => {
             if let ([value], []) = (choices.values(), choices.patterns()) {
                 found.push((path, value));

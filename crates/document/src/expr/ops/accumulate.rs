@@ -3,7 +3,7 @@
 use super::summation::Sum;
 use crate::base::Result;
 use crate::base::num::nearest_f64;
-use crate::bson::{Value, compare};
+use crate::bson::Value;
 use crate::expr::tree::{Call, Env, function};
 use crate::expr::value::Val;
 
@@ -48,7 +48,7 @@ fn extreme<'a>(call: &'a Call, env: &Env<'a>, greatest: bool) -> Result<Val<'a>>
     let mut best: Option<Val<'static>> = None;
     each(call, env, &mut |value| {
         let better = best.as_ref().is_none_or(|best| {
-            let order = compare(&value, &best.value());
+            let order = env.compare(&value, &best.value());
             if greatest { order.is_gt() } else { order.is_lt() }
         });
         if better && !value.is_nullish() {

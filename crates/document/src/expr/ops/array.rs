@@ -1,7 +1,7 @@
 //! Arrays.
 
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Array, DocumentBuilder, Value, ValueBuf, compare, equal};
+use crate::bson::{Array, DocumentBuilder, Value, ValueBuf};
 use crate::expr::parser::{Parser, check_variable};
 use crate::expr::tree::{Call, Env, Expression, Function, Local, function};
 use crate::expr::value::{Val, as_array, count, error, exact_i32, int, position};
@@ -90,7 +90,7 @@ function!(is_in(call, env) {
     let Some(values) = as_array(&array) else {
         return Err(error(40081, format!("$in requires an array as a second argument, found: {}", array.type_name())));
     };
-    let found = value.view().is_some_and(|value| values.values().any(|other| equal(&value, &other)));
+    let found = value.view().is_some_and(|value| values.values().any(|other| env.equal(&value, &other)));
     Ok(found.into())
 });
 
@@ -116,7 +116,7 @@ function!(index_of_array(call, env) {
     };
     let (from, to) = (bound(2, 0)?, bound(3, i64::MAX)?);
     let found = (0_i64..).zip(values.values()).find(|(at, value)| {
-        (from..to).contains(at) && sought.view().is_some_and(|sought| equal(&sought, value))
+        (from..to).contains(at) && sought.view().is_some_and(|sought| env.equal(&sought, value))
     });
     Ok(Val::View(int(found.map_or(-1, |(at, _)| at))))
 });
@@ -515,13 +515,13 @@ function!(sort_array(call, env) {
     let mut values: Vec<_> = array.values().collect();
     match call.arguments.get(1).and_then(Expression::as_constant) {
         Some(Value::Document(pattern)) => {
-            let pattern = crate::path::sort::Sort::parse(pattern)?;
-            values.sort_by(|a, b| pattern.compare_values(a, b));
+            let pattern = crate::path::sort::Sort::parse(pattern, None)?;
+            values.sort_by(|a, b| pattern.compare_values(env.collation, a, b));
         }
         Some(direction) => {
-            values.sort_by(compare);
+            values.sort_by(|a, b| env.compare(a, b));
             if direction.as_exact_i64() == Some(-1) {
-                values.sort_by(|a, b| compare(b, a));
+                values.sort_by(|a, b| env.compare(b, a));
             }
         }
         None => {}
@@ -550,7 +550,7 @@ pub(in crate::expr) fn parse_sort_array(
     let by = document.get("sortBy").ok_or_else(|| error(2_942_503, "$sortArray requires 'sortBy' to be specified"))?;
     match by {
         Value::Document(pattern) => {
-            crate::path::sort::Sort::parse(pattern)?;
+            crate::path::sort::Sort::parse(pattern, None)?;
         }
         by if by.kind().is_number() => {
             if !matches!(by.as_exact_i64(), Some(1 | -1)) {
@@ -605,7 +605,7 @@ fn extreme<'a>(call: &'a Call, env: &Env<'a>, most: bool) -> Result<Val<'a>> {
     let (n, input) = some_of(call, env)?;
     let Some(array) = as_array(&input) else { return Ok(Val::NULL) };
     let mut values: Vec<_> = array.values().filter(|value| !value.is_nullish()).collect();
-    values.sort_by(|a, b| if most { compare(b, a) } else { compare(a, b) });
+    values.sort_by(|a, b| if most { env.compare(b, a) } else { env.compare(a, b) });
     values.truncate(n);
     Ok(Val::Own(ValueBuf::array(values)))
 }

@@ -3,23 +3,23 @@
 use std::cmp::Ordering;
 
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Value, compare};
+use crate::bson::Value;
 use crate::expr::parser::{Parser, check_variable};
 use crate::expr::tree::{Call, Env, Expression, Local, function};
 use crate::expr::value::{Val, error};
 
 /// The order of two values, where a missing one is below all others.
 #[must_use]
-pub(in crate::expr) fn order(a: &Val<'_>, b: &Val<'_>) -> Ordering {
+pub(in crate::expr) fn order(a: &Val<'_>, b: &Val<'_>, env: &Env<'_>) -> Ordering {
     match (a.view(), b.view()) {
-        (Some(a), Some(b)) => compare(&a, &b),
+        (Some(a), Some(b)) => env.compare(&a, &b),
         (a, b) => a.is_some().cmp(&b.is_some()),
     }
 }
 
 fn compared<'a>(call: &'a Call, env: &Env<'a>) -> Result<Ordering> {
     let (a, b) = (call.argument(0, env)?, call.argument(1, env)?);
-    Ok(order(&a, &b))
+    Ok(order(&a, &b, env))
 }
 
 function!(eq(call, env) { compared(call, env).map(|order| order.is_eq().into()) });

@@ -2,26 +2,39 @@
 
 use super::array::array_or_null;
 use crate::base::Result;
-use crate::bson::{Array, Value, ValueBuf, compare};
+use crate::bson::{Array, Value, ValueBuf};
+use crate::collation::{Collation, compare};
 use crate::expr::parser::Parser;
 use crate::expr::tree::{Call, Env, Expression, function};
 use crate::expr::value::{Val, as_array, error, truth};
 
 /// Values in order, each once.
-struct Set<'v>(Vec<Value<'v>>);
+struct Set<'v> {
+    values: Vec<Value<'v>>,
+    collation: Option<&'v Collation>,
+}
 
 impl<'v> Set<'v> {
-    fn new(array: Array<'v>) -> Self {
-        let mut values: Vec<_> = array.values().collect();
-        // A stable sort keeps the first of equal values.
-        values.sort_by(compare);
-        values.dedup_by(|a, b| compare(a, b).is_eq());
-        Self(values)
+    fn new(array: Array<'v>, env: &Env<'v>) -> Self {
+        Self { values: each_once(array.values().collect(), env), collation: env.collation }
     }
 
     fn contains(&self, value: &Value<'_>) -> bool {
-        self.0.binary_search_by(|other| compare(other, value)).is_ok()
+        self.values.binary_search_by(|other| compare(self.collation, other, value)).is_ok()
     }
+
+    fn is(&self, other: &Self) -> bool {
+        let equal = |(a, b): (&Value<'_>, &Value<'_>)| compare(self.collation, a, b).is_eq();
+        self.values.len() == other.values.len() && self.values.iter().zip(&other.values).all(equal)
+    }
+}
+
+/// Values in order, each once.
+fn each_once<'v>(mut values: Vec<Value<'v>>, env: &Env<'_>) -> Vec<Value<'v>> {
+    // A stable sort keeps the first of equal values.
+    values.sort_by(|a, b| env.compare(a, b));
+    values.dedup_by(|a, b| env.equal(a, b));
+    values
 }
 
 function!(union(call, env) {
@@ -37,9 +50,7 @@ function!(union(call, env) {
             None => return Ok(Val::NULL),
         }
     }
-    all.sort_by(compare);
-    all.dedup_by(|a, b| compare(a, b).is_eq());
-    Ok(Val::Own(ValueBuf::array(all)))
+    Ok(Val::Own(ValueBuf::array(each_once(all, env))))
 });
 
 function!(intersection(call, env) {
@@ -48,9 +59,9 @@ function!(intersection(call, env) {
     for value in &values {
         let wrong = |kind: &str| error(17047, format!("All operands of $setIntersection must be arrays. One argument is of type: {kind}"));
         let Some(array) = array_or_null(value, wrong)? else { return Ok(Val::NULL) };
-        let set = Set::new(array);
+        let set = Set::new(array, env);
         common = Some(match common {
-            None => set.0,
+            None => set.values,
             Some(common) => common.into_iter().filter(|value| set.contains(value)).collect(),
         });
     }
@@ -67,38 +78,20 @@ function!(difference(call, env) {
     };
     let (a, b) = (array_or_null(&left, wrong(17048, "First"))?, array_or_null(&right, wrong(17049, "Second"))?);
     let (Some(a), Some(b)) = (a, b) else { return Ok(Val::NULL) };
-    let (mut kept, without) = (Vec::<Value<'_>>::new(), Set::new(b));
-    let mut seen = std::collections::BTreeSet::new();
-    for value in a {
-        if !without.contains(&value) && seen.insert(Ordered(value)) {
+    let (mut kept, without) = (Vec::<Value<'_>>::new(), Set::new(b, env));
+    // Which of equal values come again: their places in order.
+    let all: Vec<_> = a.values().collect();
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by(|x, y| env.compare(&all[*x], &all[*y]));
+    let mut again = vec![false; all.len()];
+    order.windows(2).filter(|pair| env.equal(&all[pair[0]], &all[pair[1]])).for_each(|pair| again[pair[1]] = true);
+    for (value, again) in all.into_iter().zip(again) {
+        if !again && !without.contains(&value) {
             kept.push(value);
         }
     }
     Ok(Val::Own(ValueBuf::array(kept)))
 });
-
-/// A value in the order of values.
-struct Ordered<'v>(Value<'v>);
-
-impl PartialEq for Ordered<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Ordered<'_> {}
-
-impl PartialOrd for Ordered<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Ordered<'_> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        compare(&self.0, &other.0)
-    }
-}
 
 function!(equals(call, env) {
     let values = call.all(env)?;
@@ -108,10 +101,10 @@ function!(equals(call, env) {
         let Some(array) = as_array(value) else {
             return Err(error(17044, format!("All operands of $setEquals must be arrays. One argument is of type: {}", value.type_name())));
         };
-        let set = Set::new(array);
+        let set = Set::new(array, env);
         match &first {
             None => first = Some(set),
-            Some(first) => equal &= first.0 == set.0,
+            Some(first) => equal &= first.is(&set),
         }
     }
     Ok(equal.into())
@@ -143,7 +136,7 @@ function!(is_subset(call, env) {
     let Some(b) = as_array(&right) else {
         return Err(error(17042, format!("both operands of $setIsSubset must be arrays. Second argument is of type: {}", right.type_name())));
     };
-    let b = Set::new(b);
+    let b = Set::new(b, env);
     Ok(a.values().all(|value| b.contains(&value)).into())
 });
 
