@@ -106,7 +106,7 @@ fn queries(group: &mut BenchmarkGroup<'_, WallTime>, collection: &Collection, ne
     let context = Context::default();
     let run = |filter: DocumentBuf, sort: Option<DocumentBuf>, shown: Option<DocumentBuf>, limit: Option<u64>| {
         let mut query = Query::new(Filter::parse(filter.view(), &context).expect("a filter"));
-        query.sort = sort.map(|sort| Sort::parse(sort.view()).expect("a sort"));
+        query.sort = sort.map(|sort| Sort::parse(sort.view(), None).expect("a sort"));
         query.projection = shown.map(|shown| Projection::parse(shown.view(), Use::Find, &context).expect("fields"));
         query.limit = limit;
         let mut found = collection.find(query).expect("a plan");

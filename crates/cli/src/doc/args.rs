@@ -107,6 +107,7 @@ pub(crate) struct ExportArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney doc find shop shop.orders '{\"total\": {\"$gt\": 100}}' --sort '{\"total\": -1}' --limit 10
+  spinney doc find shop shop.orders '{\"name\": \"ada\"}' --collation '{\"locale\": \"en\", \"strength\": 2}'
   spinney doc find shop shop.orders --projection '{\"total\": 1, \"_id\": 0}'")]
 pub(crate) struct FindArgs {
     #[command(flatten)]
@@ -139,6 +140,9 @@ pub(crate) struct QueryArgs {
     /// The name of the index to use
     #[arg(long, value_name = "INDEX")]
     pub(super) hint: Option<String>,
+    /// How strings are compared, as in {"locale": "en", "strength": 2} [default: as the collection says]
+    #[arg(long, value_name = "JSON")]
+    pub(super) collation: Option<String>,
 }
 
 /// Run a pipeline over a collection

@@ -1,7 +1,7 @@
 //! `doc explain`: the plan of a query as a tree.
 
 use super::args::ExplainArgs;
-use super::query::{context, json_of, look_at, query_of};
+use super::query::{json_of, look_at, query_of};
 use crate::output::Output;
 use anyhow::Result;
 use spinney_document::bson::{Document, DocumentBuf, Value};
@@ -31,7 +31,7 @@ pub(super) fn run(args: &ExplainArgs, out: &mut Output) -> Result<()> {
     let shown = Shown { filter: filter.view(), sort: sort.view(), projection: projection.view() };
     look_at(&args.query.collection, |db, collection| {
         let watch = Stopwatch::start();
-        let mut execution = collection.find(query_of(&args.query, &context(db))?)?;
+        let mut execution = collection.find(query_of(&args.query, db, collection)?)?;
         let mut returned = 0;
         while execution.advance()?.is_some() {
             returned += 1;

@@ -35,7 +35,7 @@ pub(super) fn run(args: &ExportArgs, out: &mut Output) -> Result<()> {
 fn write(args: &ExportArgs, format: FormatArg, to: &mut impl Write) -> Result<u64> {
     let stop = signals::stop()?;
     look_at(&args.collection, |db, collection| {
-        let filter = Filter::parse(json_of("--filter", &args.filter)?.view(), &context(db))?;
+        let filter = Filter::parse(json_of("--filter", &args.filter)?.view(), &context(db, collection))?;
         let total = Size::of(&collection.state().table.shape()?);
         let bar = progress::bar(total.entries, "export", "documents");
         bar.set_draw_target(ProgressDrawTarget::hidden());

@@ -6,6 +6,7 @@ use crate::output::Output;
 use crate::store::{look, with_db};
 use anyhow::{Context as _, Result, anyhow, bail};
 use spinney_document::bson::{Document, DocumentBuf, Value};
+use spinney_document::collation::Collation;
 use spinney_document::expr::Context;
 use spinney_document::path::Sort;
 use spinney_document::plan::{Hint, Query};
@@ -33,16 +34,22 @@ pub(super) fn existing(db: &Database, namespace: &str) -> Result<Collection> {
     found.ok_or_else(|| anyhow!("{} has no collection {namespace}", db.engine().path().display()))
 }
 
-/// The constants of a query that begins now.
-pub(super) fn context(db: &Database) -> Context {
-    Context::new(db.environment().now_ms())
+/// The constants of a query over a collection that begins now.
+pub(super) fn context(db: &Database, collection: &Collection) -> Context {
+    Context::new(db.environment().now_ms()).collated(collection.schema().options.collation.clone())
 }
 
-/// The query of arguments.
-pub(super) fn query_of(args: &QueryArgs, context: &Context) -> Result<Query> {
+/// The query of arguments over a collection, whose strings are compared as they or the collection say.
+pub(super) fn query_of(args: &QueryArgs, db: &Database, collection: &Collection) -> Result<Query> {
+    let mut context = context(db, collection);
+    if let Some(text) = &args.collation {
+        context.collation = Collation::parse(&Value::Document(json_of("--collation", text)?.view()))?;
+    }
+    let context = &context;
     let mut query = Query::new(Filter::parse(json_of("FILTER", &args.filter)?.view(), context)?);
+    query.collation.clone_from(&context.collation);
     if let Some(sort) = &args.sort {
-        query.sort = Some(Sort::parse(json_of("--sort", sort)?.view())?);
+        query.sort = Some(Sort::parse(json_of("--sort", sort)?.view(), context.collation.as_ref())?);
     }
     if let Some(projection) = &args.projection {
         query.projection = Some(Projection::parse(json_of("--projection", projection)?.view(), Use::Find, context)?);
@@ -61,7 +68,7 @@ pub(super) fn print(document: Document<'_>, canonical: bool, out: &mut Output) -
 /// Prints the documents that match a filter.
 pub(super) fn find(args: &FindArgs, out: &mut Output) -> Result<()> {
     look_at(&args.query.collection, |db, collection| {
-        let query = query_of(&args.query, &context(db))?;
+        let query = query_of(&args.query, db, collection)?;
         for document in collection.find(query)? {
             print(document?.view(), args.canonical, out)?;
         }

@@ -1,10 +1,12 @@
 //! An index never changes an answer: random documents, filters, sorts and projections give the same by a scan of the
-//! collection, by the plan that is chosen, and by each index that can be used.
+//! collection, by the plan that is chosen, and by each index that can be used, whatever the collations of the
+//! collection, of its indexes and of the query.
 
 use std::sync::Arc;
 
 use spinney::env::sim::SimEnv;
 use spinney_document::bson::{DocumentBuf, DocumentBuilder, Value};
+use spinney_document::collation::{Collated, Collation};
 use spinney_document::collection::WriteOptions;
 use spinney_document::exec::Execution;
 use spinney_document::expr::Context;
@@ -23,7 +25,7 @@ const QUERIES: usize = 100;
 /// Collections, unless the variable `SPINNEY_DIFFERENTIAL` says how many.
 const COLLECTIONS: u64 = 200;
 
-const SCALARS: [&str; 28] = [
+const SCALARS: [&str; 34] = [
     "0",
     "1",
     "2",
@@ -52,6 +54,23 @@ const SCALARS: [&str; 28] = [
     r#"{"$undefined":true}"#,
     "4",
     "5",
+    r#""A""#,
+    r#""aB""#,
+    r#""á""#,
+    r#""b 10""#,
+    r#""B 9""#,
+    r#"{"$symbol":"a"}"#,
+];
+
+/// Collations of collections, indexes and queries.
+const COLLATIONS: [&str; 7] = [
+    r#"{"locale":"simple"}"#,
+    r#"{"locale":"en","strength":1}"#,
+    r#"{"locale":"en","strength":2}"#,
+    r#"{"locale":"en"}"#,
+    r#"{"locale":"en","numericOrdering":true,"caseFirst":"upper"}"#,
+    r#"{"locale":"fr","backwards":true,"alternate":"shifted"}"#,
+    r#"{"locale":"da"}"#,
 ];
 
 const PATHS: [&str; 10] = ["a", "b", "c", "a.b", "a.c", "a.b.c", "b.c", "_id", "a.0", "c.b"];
@@ -89,7 +108,7 @@ fn document(rng: &mut Rng, id: usize, depth: usize) -> String {
     let id = match rng.in_range(0..4) {
         0 => format!("{id}.0"),
         1 => format!(r#"{{"$numberLong":"{id}"}}"#),
-        2 => format!(r#""{id}""#),
+        2 => format!(r#""{}{id}""#, rng.pick(&["", "a", "A", "á "])),
         _ => id.to_string(),
     };
     let rest = fields(rng, &["a", "b", "c"], depth);
@@ -174,7 +193,8 @@ fn index(rng: &mut Rng, number: usize) -> String {
                 r#"{"a":{"$gt":1}}"#,
                 r#"{"b":{"$exists":true}}"#,
                 r#"{"a":{"$lte":2},"c":1}"#,
-                r#"{"$or":[{"a":1},{"b":{"$type":"number"}}]}"#
+                r#"{"$or":[{"a":1},{"b":{"$type":"number"}}]}"#,
+                r#"{"a":{"$gte":"A"}}"#
             ])
         ),
         _ => String::new(),
@@ -187,7 +207,8 @@ fn index(rng: &mut Rng, number: usize) -> String {
         _ => pattern(rng, &PATHS[..8]),
     };
     let options = if key.contains("**") || key.contains("hashed") { String::new() } else { options };
-    format!(r#"{{"key":{key},"name":"index {number}"{options}}}"#)
+    let collation = rng.chance(40).then(|| format!(r#","collation":{}"#, rng.pick(&COLLATIONS))).unwrap_or_default();
+    format!(r#"{{"key":{key},"name":"index {number}"{options}{collation}}}"#)
 }
 
 fn name_of(spec: &str) -> String {
@@ -199,6 +220,8 @@ struct Case {
     sort: Option<String>,
     projection: Option<String>,
     limits: Option<(u64, u64)>,
+    /// The collation of the query, if it is another than that of the collection.
+    collation: Option<&'static str>,
 }
 
 impl Case {
@@ -209,7 +232,8 @@ impl Case {
             [r#"{"a":1,"_id":0}"#, r#"{"a":1,"b":1}"#, r#"{"a.b":1,"c":1,"a.c":1}"#, r#"{"_id":1}"#, r#"{"a":0}"#];
         let projection = rng.chance(60).then(|| String::from(shown[rng.in_range(0..shown.len())]));
         let limits = rng.chance(30).then(|| (rng.in_range(0..3) as u64, rng.in_range(1..6) as u64));
-        Self { filter, sort, projection, limits }
+        let collation = rng.chance(30).then(|| *rng.pick(&COLLATIONS));
+        Self { filter, sort, projection, limits, collation }
     }
 
     /// A query for what an index has.
@@ -231,10 +255,19 @@ impl Case {
         case
     }
 
-    fn query(&self, hint: Option<Hint>) -> Result<Query, spinney_document::Error> {
-        let context = Context::default();
+    /// How the query compares strings.
+    fn collated(&self, collection: &Collection) -> Collated {
+        match self.collation {
+            None => collection.schema().options.collation.clone(),
+            Some(text) => Collation::parse(&Value::Document(json(text).view())).unwrap(),
+        }
+    }
+
+    fn query(&self, collection: &Collection, hint: Option<Hint>) -> Result<Query, spinney_document::Error> {
+        let context = Context::default().collated(self.collated(collection));
         let mut query = Query::new(Filter::parse(json(&self.filter).view(), &context)?);
-        query.sort = self.sort.as_deref().map(|sort| Sort::parse(json(sort).view())).transpose()?;
+        query.sort =
+            self.sort.as_deref().map(|sort| Sort::parse(json(sort).view(), context.collation.as_ref())).transpose()?;
         let projection =
             self.projection.as_ref().map(|shown| Projection::parse(json(shown).view(), Use::Find, &context));
         query.projection = projection.transpose()?;
@@ -242,13 +275,14 @@ impl Case {
             (query.skip, query.limit) = (skip, Some(limit));
         }
         query.hint = hint;
+        query.collation = context.collation;
         Ok(query)
     }
 }
 
 /// Documents as text; in any order without a sort.
 fn run(collection: &Collection, case: &Case, hint: Option<Hint>) -> Result<(Vec<String>, String), String> {
-    let query = case.query(hint).map_err(|error| format!("unusable {error}"))?;
+    let query = case.query(collection, hint).map_err(|error| format!("unusable {error}"))?;
     let execution = collection.find(query).map_err(|error| format!("refused {}", error.code().number()))?;
     answer(execution, case)
 }
@@ -306,8 +340,8 @@ fn check(collection: &Collection, case: &Case, hint: Option<Hint>, whole: &[Docu
     let planned = run(collection, case, hint);
     let tell = || {
         format!(
-            "{what}\nfilter {} sort {:?} projection {:?} limits {:?}",
-            case.filter, case.sort, case.projection, case.limits
+            "{what}\nfilter {} sort {:?} projection {:?} limits {:?} collation {:?}",
+            case.filter, case.sort, case.projection, case.limits, case.collation
         )
     };
     match (plain, planned) {
@@ -327,7 +361,7 @@ fn check(collection: &Collection, case: &Case, hint: Option<Hint>, whole: &[Docu
                     .iter()
                     .for_each(|one| assert!(whole.iter().any(|all| with_fields_in_order(all) == *one), "{}", tell()));
             };
-            let sort = Sort::parse(json(sort).view()).unwrap();
+            let sort = Sort::parse(json(sort).view(), case.collated(collection).as_ref()).unwrap();
             let keys = |shown: &[String]| -> Vec<_> {
                 shown.iter().map(|shown| sort.key(json(shown).view()).unwrap()).collect()
             };
@@ -356,7 +390,9 @@ fn an_index_never_changes_an_answer() {
     for seed in first..first + collections.unwrap_or(COLLECTIONS) {
         let mut rng = Rng::new(seed);
         let db = open(&SimEnv::new(seed));
-        let collection = db.collection_or_create("d.c").unwrap();
+        let default = rng.chance(40).then(|| format!(r#"{{"collation":{}}}"#, rng.pick(&COLLATIONS)));
+        db.create_collection("d.c", json(default.as_deref().unwrap_or("{}")).view()).unwrap();
+        let collection = db.collection("d.c").unwrap().unwrap();
         let mut specs: Vec<String> = Vec::new();
         for number in 0..rng.in_range(1..5) {
             let spec = index(&mut rng, number);
@@ -372,7 +408,7 @@ fn an_index_never_changes_an_answer() {
         let whole: Vec<_> = collection.documents().map(Result::unwrap).collect();
         for _ in 0..QUERIES {
             let case = if rng.chance(30) { Case::of_index(&mut rng, &specs) } else { Case::random(&mut rng) };
-            let what = format!("seed {seed} indexes {specs:?}");
+            let what = format!("seed {seed} options {default:?} indexes {specs:?}");
             cases += 1;
             check(&collection, &case, None, &whole, &what);
             for spec in &specs {
@@ -381,7 +417,7 @@ fn an_index_never_changes_an_answer() {
                     check(&collection, &case, Some(Hint::Name(name_of(spec))), &whole, &what);
                 }
             }
-            if let Ok(query) = case.query(None)
+            if let Ok(query) = case.query(&collection, None)
                 && matches!(collection.find(query).unwrap().plan(), Plan::Covered(_))
             {
                 covered += 1;
@@ -403,7 +439,7 @@ fn transaction_sees_its_writes(db: &Database, collection: &Collection, case: &Ca
     }
     let mut answers = Vec::new();
     for hint in [Some(Hint::Natural { reverse: false }), None] {
-        let Ok(query) = case.query(hint) else { return };
+        let Ok(query) = case.query(collection, hint) else { return };
         let execution = Execution::open(Box::new(txn.engine()), collection.state(), Arc::new(query)).unwrap();
         answers.push(answer(execution, case));
     }
