@@ -278,21 +278,16 @@ fn and(nodes: &[Node], path: &Path, held: Held<'_>) -> Option<Bounds> {
 }
 
 fn of_predicate(test: &Predicate, held: Held<'_>) -> Option<Bounds> {
-    let multikey = held.multikey;
     // Sort keys do not begin as their strings do.
     let prefix = |pattern: &Pattern| of_pattern(pattern.prefix().filter(|_| held.collation.is_none()));
     Some(match test {
-        Predicate::Compare(comparison, operand) => {
-            of_comparison(*comparison, of_operand(&operand.view(), None, held)?.view(), multikey)
-        }
-        Predicate::Collated(comparison, operand, by) => {
-            of_comparison(*comparison, of_operand(&operand.view(), Some(by), held)?.view(), multikey)
-        }
+        Predicate::Compare(comparison, operand) => of_operand(*comparison, operand.view(), None, held)?,
+        Predicate::Collated(comparison, operand, by) => of_operand(*comparison, operand.view(), Some(by), held)?,
         Predicate::In(choices) => {
             let mut bounds = Bounds::none();
             for value in choices.values() {
-                let value = of_operand(&value.view(), choices.collation().as_deref(), held)?;
-                bounds = bounds.union(of_comparison(Comparison::Equal, value.view(), multikey));
+                let by = choices.collation().as_deref();
+                bounds = bounds.union(of_operand(Comparison::Equal, value.view(), by, held)?);
             }
             choices.patterns().iter().map(prefix).fold(bounds, Bounds::union)
         }
@@ -304,13 +299,14 @@ fn of_predicate(test: &Predicate, held: Held<'_>) -> Option<Bounds> {
     })
 }
 
-/// An operand as an index holds it; nothing when the index compares its strings in another way.
-fn of_operand(operand: &Value<'_>, by: Option<&Collation>, held: Held<'_>) -> Option<ValueBuf> {
-    match held.collation {
-        _ if !has_text(operand) => Some((*operand).into()),
-        None => by.is_none().then(|| (*operand).into()),
-        Some(collation) => by.filter(|by| *by == collation).and_then(|by| by.key_of(operand)),
+/// The bounds of a comparison with an operand as an index holds it; nothing when the index compares its strings in
+/// another way.
+fn of_operand(comparison: Comparison, operand: Value<'_>, by: Option<&Collation>, held: Held<'_>) -> Option<Bounds> {
+    if by.is_none() && held.collation.is_none() || !has_text(&operand) {
+        return Some(of_comparison(comparison, operand, held.multikey));
     }
+    let key = by.filter(|by| held.collation == Some(*by)).and_then(|by| by.key_of(&operand))?;
+    Some(of_comparison(comparison, key.view(), held.multikey))
 }
 
 fn inexact(interval: Interval) -> Bounds {
