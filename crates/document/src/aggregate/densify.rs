@@ -133,7 +133,8 @@ impl Densify {
             }
             if !there {
                 let mut document = DocumentBuf::new();
-                if let Some((partition, ..)) = part.first() {
+                // Of values that are equal by a collation, those of the document that follows.
+                if let Some((partition, ..)) = rows.peek().copied().or(part.last()) {
                     for (path, value) in self.partition.iter().zip(partition) {
                         document = set(document.view(), path.parts(), value.view());
                     }

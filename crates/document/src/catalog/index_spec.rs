@@ -92,7 +92,11 @@ impl IndexSpec {
         if name.is_empty() || name == "*" {
             return Err(cannot("The index name cannot be empty or '*'"));
         }
-        let collation = spec.get("collation").map(|collation| Collation::parse(&collation)).transpose()?.flatten();
+        let collation = spec.get("collation");
+        if matches!(collation, Some(Value::Document(collation)) if collation.is_empty()) {
+            return Err(Error::bad_value("The field 'collation' cannot be an empty object"));
+        }
+        let collation = collation.map(|collation| Collation::parse(&collation)).transpose()?.flatten();
         let mut parsed = Self {
             name: name.to_owned(),
             pattern: KeyPattern::parse(key)?.collated(collation.clone()),
