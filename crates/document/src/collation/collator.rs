@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use icu_collator::{Collator, CollatorBorrowed};
 
-use super::Collated;
 use super::options::{self, CollationOptions};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Text, TextOrder, Value, ValueBuf, compare_by};
+
+/// The collation of an operation, a collection or an index; nothing for the comparison by bytes.
+pub type Collated = Option<Arc<Collation>>;
 
 /// A collation. Two of them are equal when they compare alike: when all their options are.
 #[derive(Debug)]

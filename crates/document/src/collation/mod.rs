@@ -13,15 +13,11 @@ pub mod options;
 
 use std::cmp::Ordering;
 use std::hash::Hasher;
-use std::sync::Arc;
 
 use crate::bson::{self, Value};
 
-pub use collator::{Collation, collation_key, has_text};
+pub use collator::{Collated, Collation, collation_key, has_text};
 pub use options::CollationOptions;
-
-/// The collation of an operation, a collection or an index; nothing for the comparison by bytes.
-pub type Collated = Option<Arc<Collation>>;
 
 /// The order of two values.
 #[inline]

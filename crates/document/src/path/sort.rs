@@ -23,8 +23,8 @@ pub struct Sort {
 /// The most fields of a sort pattern.
 const FIELDS_MAX: usize = 32;
 
-/// The values that a document is sorted by, one a field of the pattern; with a collation, the sort keys of strings are in
-/// their place.
+/// The values that a document is sorted by, one a field of the pattern; with a collation, the sort keys of strings are
+/// in their place.
 pub type SortKey = Vec<ValueBuf>;
 
 impl Sort {

@@ -207,7 +207,10 @@ fn index(rng: &mut Rng, number: usize) -> String {
         _ => pattern(rng, &PATHS[..8]),
     };
     let options = if key.contains("**") || key.contains("hashed") { String::new() } else { options };
-    let collation = rng.chance(40).then(|| format!(r#","collation":{}"#, rng.pick(&COLLATIONS))).unwrap_or_default();
+    let collation = match rng.chance(40) {
+        true => format!(r#","collation":{}"#, rng.pick(&COLLATIONS)),
+        false => String::new(),
+    };
     format!(r#"{{"key":{key},"name":"index {number}"{options}{collation}}}"#)
 }
 

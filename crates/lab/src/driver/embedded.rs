@@ -274,7 +274,7 @@ impl Documents for EmbeddedClient<'_> {
             return Ok(u64::from(found.is_some()));
         }
         let mut query = query(&find.which, find.order)?;
-        query.sort = sort(find).map(|sort| Sort::parse(sort.view())).transpose()?;
+        query.sort = sort(find).map(|sort| Sort::parse(sort.view(), None)).transpose()?;
         let shown = projection(find);
         query.projection =
             shown.map(|shown| Projection::parse(shown.view(), Use::Find, &Context::default())).transpose()?;
