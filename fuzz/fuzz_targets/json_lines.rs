@@ -2,10 +2,12 @@
 
 #![no_main]
 
+#[path = "../../crates/cli/src/escape.rs"]
+mod escape;
+#[path = "../../crates/cli/src/load/fields.rs"]
+mod fields;
 #[path = "../../crates/cli/src/load/fuzzed.rs"]
 mod fuzzed;
-#[path = "../../crates/cli/src/load/key.rs"]
-mod key;
 #[path = "../../crates/cli/src/load/lines.rs"]
 mod lines;
 

@@ -41,10 +41,7 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
     if tests.is_empty() {
         tests.push(suite.tests.to_owned());
     }
-    let built = Command::new("cargo").args(["build", "--release", "-p", "spinney-cli"]).status();
-    if !built.map_err(|error| error.to_string())?.success() {
-        return Err("the server was not built".to_owned());
-    }
+    build()?;
     let folder = Path::new(folder);
     let place = std::env::temp_dir().join(format!("spinney-conformance-{}", std::process::id()));
     let (server, address) = start(suite, &place)?;
@@ -84,7 +81,17 @@ fn start(suite: &Suite, place: &Path) -> Result<(Server, String), String> {
     Err("the server did not say where it listens".to_owned())
 }
 
-fn binary() -> PathBuf {
+/// Builds the server.
+pub(super) fn build() -> Result<(), String> {
+    let built = Command::new("cargo").args(["build", "--release", "-p", "spinney-cli"]).status();
+    match built.map_err(|error| error.to_string())?.success() {
+        true => Ok(()),
+        false => Err("the server was not built".to_owned()),
+    }
+}
+
+/// Where the server is after [`build`].
+pub(super) fn binary() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     target.join("release/spinney")
 }

@@ -3,6 +3,7 @@
 
 mod clients;
 mod conformance;
+mod kills;
 mod mutants;
 mod step;
 
@@ -47,6 +48,9 @@ Usage: cargo xtask <command>
   conformance <suite> <folder> [--python <path>] [<tests>]
                       runs a public test suite against the server, `functional-tests` or `pymongo`, whose folder is given, by a Python
                       that has its requirements; tells what passes by group. docs/conformance.md has the last results
+  kills [--python <path>] [--rounds <n>] [--threads <n>] [--standalone] [--seed <n>] [--port <n>]
+                      kills the server so many times (default 500) while clients write by pymongo, which the Python must have, and
+                      checks after each that nothing acknowledged is lost, nothing is done twice and each index is valid
   help                prints this
 
 Environment:
@@ -57,6 +61,8 @@ Environment:
   SPINNEY_SCHEDULES     schedules of each test in `cargo xtask schedules` (default 3000)
   SPINNEY_DAMAGE        damages of the damage test in `cargo test` (default 5000), or `all`
   SPINNEY_FUZZ          how many inputs the decoders get in `cargo test` (default 1000: 160,000 in all)
+  SPINNEY_FUZZ_ONLY     the only target that gets inputs
+  SPINNEY_DOCUMENT_CRASH_POINTS  crash points of the crash test of documents in `cargo test` (default 5000)
   SPINNEY_TRANSACTIONS  transactions of the isolation checker in `cargo test` (default 20000)
   SPINNEY_LISTS         lists of operations of the metamorphic test in `cargo test` (default 20)
   SPINNEY_SALVAGE_POINTS  places that are damaged before a salvage to a new place in `cargo test` (default 1500)
@@ -65,7 +71,31 @@ Environment:
 ";
 
 /// The targets in `fuzz/`.
-const TARGETS: [&str; 9] = ["block", "btree", "json_lines", "log", "manifest", "record", "run", "space", "values"];
+const TARGETS: [&str; 23] = [
+    "block",
+    "bson",
+    "btree",
+    "commands",
+    "compressed",
+    "expression",
+    "filter",
+    "index_keys",
+    "json",
+    "json_lines",
+    "key_bytes",
+    "key_order",
+    "log",
+    "manifest",
+    "pipeline",
+    "projection",
+    "record",
+    "run",
+    "scram",
+    "space",
+    "update",
+    "values",
+    "wire",
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -88,6 +118,7 @@ fn main() -> ExitCode {
         ["golden"] => golden(),
         ["clients", arguments @ ..] => clients::command(arguments),
         ["conformance", arguments @ ..] => conformance::command(arguments),
+        ["kills", arguments @ ..] => kills::command(arguments),
         ["mutants", arguments @ ..] => mutants::command(arguments),
         ["help" | "--help" | "-h"] | [] => {
             print(HELP);

@@ -44,7 +44,8 @@ pub(crate) struct DumpArgs {
 /// Restores what `dump` wrote, plain or compressed with gzip or zstd. A dump that is cut off, changed or out of order
 /// is refused. A restore that fails leaves nothing of the tables and the database that it made. A table that is there
 /// already must be empty and have the same options; with --replace what it holds is replaced as a whole, and stays as
-/// it is until the dump of the table has been read to its end without an error.
+/// it is until the dump of the table has been read to its end without an error. A process that is killed just then, or
+/// a machine that loses power, may leave the table empty: then restore it again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney restore shop -i shop.dump.zst

@@ -4,6 +4,9 @@
 //! 1. A table gets its entries by one bulk load, after all that the dump has of them was read and compared.
 //! 2. A restore that fails drops the tables that it made, and what tables held that were there stays, but for tables
 //!    that were replaced before as a whole, which the message names.
+//!
+//! A replaced table is emptied by a commit and then gets its entries by another: a crash between the two leaves it
+//! empty, which the help of the command says.
 
 use super::args::RestoreArgs;
 use super::reader::DumpReader;

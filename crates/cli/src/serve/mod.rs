@@ -1,6 +1,7 @@
 //! `serve`: the documents of a database for clients of MongoDB.
 
 pub(crate) mod args;
+mod descriptors;
 
 use crate::output::Output;
 use crate::prometheus;
@@ -47,7 +48,8 @@ fn serve(
         ..ServiceOptions::default()
     };
     let service = Service::with_options(documents.clone(), options);
-    let mut running = start(service, settings(args), log, sockets)?;
+    let settings = settings(args, &log);
+    let mut running = start(service, settings, log, sockets)?;
     if let Some(listener) = metrics {
         writeln!(out, "metrics and health on http://{}/metrics and /health", listener.local_addr()?)?;
         let db = db.clone();
@@ -80,13 +82,21 @@ fn sockets(args: &ServeArgs) -> Result<Vec<Listening>> {
     Ok(sockets)
 }
 
-fn settings(args: &ServeArgs) -> Settings {
+fn settings(args: &ServeArgs, log: &Log) -> Settings {
     let mut settings = Settings::default();
     settings.replica_set.clone_from(&args.replica_set);
     settings.auth = args.auth;
     settings.test_commands = args.test_commands;
     settings.connections_max = usize::try_from(args.connections).unwrap_or(usize::MAX);
     settings.arguments = std::env::args().collect();
+    if let Some(files) = descriptors::raise() {
+        let max = descriptors::connections_of(files);
+        if max < settings.connections_max {
+            settings.connections_max = max;
+            let fields = [("connections", &*max.to_string()), ("open files (ulimit -n)", &*files.to_string())];
+            log.info("the limit of open files allows fewer connections", &fields);
+        }
+    }
     settings
 }
 

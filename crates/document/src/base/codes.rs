@@ -59,6 +59,7 @@ codes! {
     PATH_NOT_VIABLE = 28 "PathNotViable";
     ROLE_NOT_FOUND = 31 "RoleNotFound";
     CANNOT_BACKFILL_ARRAY = 34 "CannotBackfillArray";
+    FILE_STREAM_FAILED = 39 "FileStreamFailed";
     CONFLICTING_UPDATE_OPERATORS = 40 "ConflictingUpdateOperators";
     CURSOR_NOT_FOUND = 43 "CursorNotFound";
     NAMESPACE_EXISTS = 48 "NamespaceExists";

@@ -149,6 +149,8 @@ impl From<spinney::Error> for Error {
             ErrorKind::Full => ErrorCode::OUT_OF_DISK_SPACE,
             ErrorKind::Corruption => ErrorCode::DATA_CORRUPTION_DETECTED,
             ErrorKind::Closed => ErrorCode::SHUTDOWN_IN_PROGRESS,
+            // After a failed write or sync nothing is written any more until the database is opened again.
+            ErrorKind::Io | ErrorKind::Poisoned => ErrorCode::FILE_STREAM_FAILED,
             ErrorKind::Unsupported => ErrorCode::NOT_IMPLEMENTED,
             _ => ErrorCode::INTERNAL_ERROR,
         };

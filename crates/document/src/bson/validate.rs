@@ -114,7 +114,7 @@ impl Validator<'_> {
             Kind::Document | Kind::Array => return self.nested(self.at, payload).map(Some),
             Kind::Binary => self.binary(payload)?,
             Kind::Bool if payload[0] > 1 => return Err(invalid(self.at, "a bool is neither 0 nor 1")),
-            Kind::Regex => self.utf8(payload)?,
+            Kind::Regex => self.regex(payload)?,
             Kind::DbPointer => self.string(&payload[..len - 12])?,
             Kind::CodeWithScope => {
                 let code = payload.get(4..).unwrap_or_default();
@@ -146,12 +146,22 @@ impl Validator<'_> {
 
     fn binary(&self, payload: &[u8]) -> Result<()> {
         if let [_, _, _, _, 2, old @ ..] = payload {
-            let inner = old.first_chunk().map(|len| usize_of32(u32::from_le_bytes(*len)));
-            if inner != old.len().checked_sub(4) {
+            // A value that is too short for the inner length would end the reading of the document.
+            let inner = old.split_first_chunk().map(|(len, rest)| (usize_of32(u32::from_le_bytes(*len)), rest.len()));
+            if inner.is_none_or(|(len, rest)| len != rest) {
                 return Err(invalid(self.at, "the inner length of a binary value is wrong"));
             }
         }
         Ok(())
+    }
+
+    /// Options are UTF-8 in any case: keys have them right behind the pattern, where a byte FF means a zero in it.
+    fn regex(&self, payload: &[u8]) -> Result<()> {
+        let options = zero_in(payload).map_or(&[][..], |end| &payload[end..]);
+        if std::str::from_utf8(options).is_err() {
+            return Err(invalid(self.at, "the options of a regular expression are not UTF-8"));
+        }
+        self.utf8(payload)
     }
 
     fn utf8(&self, text: &[u8]) -> Result<()> {
@@ -194,12 +204,38 @@ mod tests {
         assert_eq!(Document::parse_with(&bytes, small).unwrap_err().code(), ErrorCode::BSON_OBJECT_TOO_LARGE);
     }
 
+    /// A binary value of subtype 2 whose bytes are fewer than those of its inner length passed the checks, and reading
+    /// the document ended before it: the fields behind it were as if they were not there.
+    #[test]
+    fn an_old_binary_value_without_room_for_its_inner_length_is_refused() {
+        for len in 0..6_u8 {
+            let value = [len, 0, 0, 0, 2].into_iter().chain([0, 0, 0, 0, 7, 7].into_iter().take(usize::from(len)));
+            let mut bytes = vec![0, 0, 0, 0, 5, b'a', 0];
+            bytes.extend(value);
+            bytes.extend([16, b'b', 0, 1, 0, 0, 0, 0]);
+            bytes[0] = u8::try_from(bytes.len()).unwrap();
+            // Of these only the inner length 0 is right, with nothing behind it.
+            assert_eq!(Document::parse(&bytes).is_ok(), len == 4, "{len}");
+        }
+    }
+
     #[test]
     fn text_that_is_not_utf8_is_taken_when_asked() {
         let bytes = [14, 0, 0, 0, 2, 97, 0, 2, 0, 0, 0, 255, 0, 0];
         assert_eq!(Document::parse(&bytes).unwrap_err().code(), ErrorCode::INVALID_BSON);
         let document = Document::parse_with(&bytes, Checks { utf8: false, ..Checks::default() }).unwrap();
         assert_eq!(document.get("a").unwrap().as_text().unwrap().as_bytes(), [255]);
+    }
+
+    /// The key of a regular expression whose options began with a byte FF could not be told from that of another one.
+    #[test]
+    fn options_of_regular_expressions_are_utf8() {
+        let checks = Checks { utf8: false, ..Checks::default() };
+        for (regex, is_ok) in [(&b"a\xFF\0i\0"[..], true), (b"a\0\xFF\0", false), (b"\0\0", true)] {
+            let len = u8::try_from(regex.len() + 8).unwrap();
+            let bytes = [&[len, 0, 0, 0, 11, b'a', 0], regex, &[0]].concat();
+            assert_eq!(Document::parse_with(&bytes, checks).is_ok(), is_ok, "{regex:?}");
+        }
     }
 
     #[test]

@@ -153,6 +153,7 @@ fn is_of_document(error: &Error) -> bool {
             | ErrorCode::OUT_OF_DISK_SPACE
             | ErrorCode::DATA_CORRUPTION_DETECTED
             | ErrorCode::SHUTDOWN_IN_PROGRESS
+            | ErrorCode::FILE_STREAM_FAILED
             | ErrorCode::INTERNAL_ERROR
             | ErrorCode::NAMESPACE_NOT_FOUND
     )

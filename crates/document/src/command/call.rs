@@ -10,7 +10,7 @@ use super::generic::{self, Acknowledged, Generic};
 use super::parse;
 use super::request::Request;
 use super::scope::Scoped;
-use super::spec::Declaration;
+use super::spec::{Declaration, Target};
 use super::state::State;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Timestamp, Value};
@@ -138,6 +138,25 @@ impl<'r> Call<'r> {
     pub fn namespace(&self) -> Result<Namespace> {
         let first = self.request.body.first().and_then(|first| first.value.as_str());
         Namespace::new(self.request.database, first.unwrap_or_default())
+    }
+
+    /// The name of the collection that the command is about, if it is about one.
+    #[must_use]
+    pub fn collection_name(&self) -> Option<&'r str> {
+        let name = match self.command.target {
+            Target::Collection => self.request.body.first().and_then(|first| first.value.as_str()),
+            _ => self.text("collection"),
+        };
+        name.filter(|name| !name.is_empty())
+    }
+
+    /// The same error, with the collection that the command is about when damage was found: the engine names a file.
+    #[must_use]
+    pub fn placed(&self, error: Error) -> Error {
+        match self.collection_name().filter(|_| error.code() == ErrorCode::DATA_CORRUPTION_DETECTED) {
+            Some(collection) => error.prefixed(&format!("{}.{collection}: ", self.request.database)),
+            None => error,
+        }
     }
 
     /// What the namespace of the command names.

@@ -10,7 +10,7 @@ use super::reply::{append_details, short};
 use super::request::{Client, Request};
 use super::scope::Scoped;
 use super::scoped;
-use super::spec::{Access, Declaration, Target};
+use super::spec::{Access, Declaration};
 use super::state::{Counters, ServiceOptions, State};
 use super::table::table;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
@@ -114,7 +114,7 @@ impl Service {
         });
         let done = dispatch(&mut call);
         self.note_usage(&call);
-        let mut reply = done?;
+        let mut reply = done.map_err(|error| call.placed(error))?;
         reply.append("ok", 1.0);
         Ok(reply.finish())
     }
@@ -153,11 +153,7 @@ impl Service {
 
     /// Notes how long a command took on its collection.
     fn note_usage(&self, call: &Call<'_>) {
-        let collection = match call.command.target {
-            Target::Collection => call.request.body.first().and_then(|first| first.value.as_str()),
-            _ => call.text("collection"),
-        };
-        if let Some(collection) = collection.filter(|collection| !collection.is_empty()) {
+        if let Some(collection) = call.collection_name() {
             let millis = self.state.now_ms().saturating_sub(call.now_ms);
             self.state.usage.add(&format!("{}.{collection}", call.request.database), call.command.name, millis);
         }

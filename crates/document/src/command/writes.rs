@@ -331,7 +331,7 @@ fn run_all(
             Ok(()) => {}
             Err(error) if ends_command(call, &error) => return Err(error),
             Err(error) => {
-                done.errors.push((at, error));
+                done.errors.push((at, call.placed(error)));
                 if call.is_in_transaction() {
                     call.fail_transaction();
                     break;
@@ -349,7 +349,13 @@ fn run_all(
 pub(super) fn ends_command(call: &Call<'_>, error: &Error) -> bool {
     let code = error.code();
     (call.is_in_transaction() && (error.is_conflict() || code == ErrorCode::NO_SUCH_TRANSACTION))
-        || matches!(code, ErrorCode::MAX_TIME_MS_EXPIRED | ErrorCode::INTERRUPTED | ErrorCode::SHUTDOWN_IN_PROGRESS)
+        || matches!(
+            code,
+            ErrorCode::MAX_TIME_MS_EXPIRED
+                | ErrorCode::INTERRUPTED
+                | ErrorCode::SHUTDOWN_IN_PROGRESS
+                | ErrorCode::FILE_STREAM_FAILED
+        )
 }
 
 fn update(call: &Call<'_>) -> Result<Reply> {

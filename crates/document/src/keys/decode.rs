@@ -209,7 +209,11 @@ impl<'k> Source<'k> {
         match tag {
             0x80 => {
                 for _ in 0..2 {
-                    bytes.extend_from_slice(&self.text()?);
+                    let text = self.text()?;
+                    if text.contains(&0) {
+                        return None;
+                    }
+                    bytes.extend_from_slice(&text);
                     bytes.push(0);
                 }
                 Some(ValueBuf::from_parts(Kind::Regex, bytes))
@@ -225,7 +229,9 @@ impl<'k> Source<'k> {
                 bytes.extend_from_slice(&[0; 4]);
                 append_payload(&mut bytes, Value::Code(Text::from_bytes(&self.text()?)));
                 let mut scope = DocumentBuilder::new();
+                self.enter()?;
                 self.members(types, &mut scope)?;
+                self.depth -= 1;
                 bytes.extend_from_slice(scope.finish().as_bytes());
                 let len = u32_of(bytes.len()).to_le_bytes();
                 bytes[..4].copy_from_slice(&len);

@@ -9,6 +9,7 @@ mod corpus;
 mod crash;
 mod decimals;
 mod differential;
+mod faults;
 mod index_keys;
 mod keys;
 mod pipelines;

@@ -1,13 +1,15 @@
 //! Taking connections in, each to a thread of its own.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::address::Listening;
 use super::tls::Tls;
+use crate::base::clock::monotonic;
 use crate::command::{Session, open_transaction};
 use crate::connection::conversation::End;
 use crate::connection::{Channel, serve};
@@ -25,33 +27,77 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(600);
 /// The pause after a connection that could not be taken in, such as when there are no more descriptors.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// How often it is told that connections are refused: a client that tries again at once must not fill the log.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// Connections that could not be taken in.
+#[derive(Debug, Default)]
+struct Refusals {
+    told: Option<Instant>,
+    /// How many there were since.
+    since: u64,
+}
+
+impl Refusals {
+    /// Counts one, and tells why and how many there were, unless others were told just now.
+    fn add(&mut self, server: &Server, why: &str) {
+        self.since += 1;
+        let now = monotonic();
+        if self.told.is_none_or(|told| now.duration_since(told) >= TOLD_EVERY) {
+            let fields = [("why", why), ("refused", &self.since.to_string())];
+            server.log.warning("connections cannot be taken in", &fields);
+            *self = Self { told: Some(now), since: 0 };
+        }
+    }
+}
+
 /// Takes connections in until the server ends.
 pub(super) fn accept_all(server: &Arc<Server>, listening: &Listening) {
+    let mut refusals = Refusals::default();
     while !server.topology.is_ending() {
         match listening.accept() {
-            Ok((transport, address, local)) => {
-                if let Some(seat) = server.connections.admit(Arc::clone(&transport)) {
-                    begin(server, transport, seat, listening.tls().cloned(), address, local);
+            Ok((transport, address, local)) => match server.connections.admit(Arc::clone(&transport)) {
+                Some(seat) => {
+                    if let Err(error) = begin(server, transport, seat, listening.tls().cloned(), address, local) {
+                        refusals.add(server, &format!("no thread for a connection: {error}"));
+                    }
                 }
-            }
+                None if server.topology.is_ending() => {}
+                None => {
+                    let max = server.settings.connections_max;
+                    refusals.add(server, &format!("there are as many as the server takes, {max} (--connections)"));
+                }
+            },
             Err(error) => {
-                server.log.warning("a connection cannot be taken in", &[("error", &error.to_string())]);
+                refusals.add(server, &reason(&error));
                 server.ending.wait(PAUSE);
             }
         }
     }
 }
 
-/// Starts the thread of a connection.
-fn begin(server: &Arc<Server>, transport: Arc<Transport>, seat: Seat, tls: Option<Tls>, address: String, local: bool) {
-    let (shared, number) = (Arc::clone(server), seat.number.to_string());
-    let thread = Builder::new().name(format!("client {number}")).stack_size(STACK_BYTES);
-    let started = thread.spawn(move || {
-        run(&shared, transport, tls.as_ref(), &seat, address, local);
-    });
-    if let Err(error) = started {
-        server.log.warning("no thread for a connection", &[("connection", &number), ("error", &error.to_string())]);
+/// What an operator is told of a connection that the system did not give.
+fn reason(error: &io::Error) -> String {
+    // EMFILE and ENFILE, for which the standard library has no kind.
+    match error.raw_os_error() {
+        Some(24) if cfg!(unix) => format!("{error}: raise the limit of open files (ulimit -n) or lower --connections"),
+        Some(23) if cfg!(unix) => format!("{error}: the whole machine has no more open files (fs.file-max)"),
+        _ => error.to_string(),
     }
+}
+
+/// Starts the thread of a connection.
+fn begin(
+    server: &Arc<Server>,
+    transport: Arc<Transport>,
+    seat: Seat,
+    tls: Option<Tls>,
+    address: String,
+    local: bool,
+) -> io::Result<()> {
+    let shared = Arc::clone(server);
+    let thread = Builder::new().name(format!("client {}", seat.number)).stack_size(STACK_BYTES);
+    thread.spawn(move || run(&shared, transport, tls.as_ref(), &seat, address, local)).map(drop)
 }
 
 /// The whole life of a connection.

@@ -1,4 +1,5 @@
 //! Targets for fuzzing: each takes any bytes to one of the engine's decoders, and panics when a promise is broken.
+//! [`suite`] runs targets of other crates too.
 //!
 //! The same functions serve libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and a plain test, which runs them over the seeds
 //! in `fuzz/seeds/` and over mutations of those ([`Inputs`]).
@@ -17,9 +18,10 @@ mod seal;
 mod small;
 mod space;
 mod sparse;
+pub mod suite;
 mod values;
 
-pub use mutate::Inputs;
+pub use mutate::{Inputs, Mutate, bytes};
 
 /// A decoder under test.
 #[derive(Clone, Copy, Debug)]
@@ -31,20 +33,27 @@ pub struct Target {
     /// # Panics
     /// When a promise is broken.
     pub run: fn(&[u8]) -> bool,
-    /// Inputs that are decoded: made from small databases.
+    /// Inputs that are decoded, such as those made from small databases.
     pub seeds: fn() -> Vec<Vec<u8>>,
+    /// How an input is changed: [`bytes`], or a way that knows what the bytes mean.
+    pub mutate: Mutate,
 }
 
-/// All targets but that of the command's input, which lies beside what it tests.
+/// A target whose inputs are bytes.
+const fn target(name: &'static str, run: fn(&[u8]) -> bool, seeds: fn() -> Vec<Vec<u8>>) -> Target {
+    Target { name, run, seeds, mutate: bytes }
+}
+
+/// The engine's targets. Those of the command, the documents and the server lie beside what they test.
 pub const TARGETS: [Target; 8] = [
-    Target { name: "block", run: block::run, seeds: block::seeds },
-    Target { name: "btree", run: btree::run, seeds: btree::seeds },
-    Target { name: "log", run: log::run, seeds: log::seeds },
-    Target { name: "manifest", run: manifest::run, seeds: manifest::seeds },
-    Target { name: "record", run: record::run, seeds: record::seeds },
-    Target { name: "run", run: run::run, seeds: run::seeds },
-    Target { name: "space", run: space::run, seeds: space::seeds },
-    Target { name: "values", run: values::run, seeds: values::seeds },
+    target("block", block::run, block::seeds),
+    target("btree", btree::run, btree::seeds),
+    target("log", log::run, log::seeds),
+    target("manifest", manifest::run, manifest::seeds),
+    target("record", record::run, record::seeds),
+    target("run", run::run, run::seeds),
+    target("space", space::run, space::seeds),
+    target("values", values::run, values::seeds),
 ];
 
 /// Takes an input to the target of a name.

@@ -4,17 +4,27 @@
 use crate::rng::Rng;
 use spinney::base::codec::put_varint;
 
+/// A change of an input, which may take parts of seeds.
+pub type Mutate = fn(&mut Vec<u8>, &[Vec<u8>], &mut Rng);
+
 /// The inputs of a target: each is told by its number.
 #[derive(Debug)]
 pub struct Inputs<'a> {
     seeds: &'a [Vec<u8>],
+    mutate: Mutate,
 }
 
 impl<'a> Inputs<'a> {
-    /// Inputs from seeds, at least one.
+    /// Inputs from seeds, at least one, that [`bytes`] changes.
     #[must_use]
     pub const fn new(seeds: &'a [Vec<u8>]) -> Self {
-        Self { seeds }
+        Self::with(seeds, bytes)
+    }
+
+    /// Inputs from seeds, at least one.
+    #[must_use]
+    pub const fn with(seeds: &'a [Vec<u8>], mutate: Mutate) -> Self {
+        Self { seeds, mutate }
     }
 
     /// The input of a number: the seeds come first, as they are.
@@ -29,37 +39,41 @@ impl<'a> Inputs<'a> {
         let mut rng = Rng::new(number);
         let mut input = rng.pick(self.seeds).clone();
         for _ in 0..*rng.pick(&[1, 1, 1, 2, 3, 6]) {
-            self.mutate(&mut input, &mut rng);
+            (self.mutate)(&mut input, self.seeds, &mut rng);
         }
         input
     }
+}
 
-    fn mutate(&self, input: &mut Vec<u8>, rng: &mut Rng) {
-        let at = rng.in_range(0..input.len() + 1);
-        let most = *rng.pick(&[1, 4, 16, 256]);
-        let len = rng.in_range(0..most.min(input.len() - at) + 1);
-        match rng.in_range(0..8) {
-            0 | 1 if at < input.len() => input[at] ^= 1 << rng.in_range(0..8),
-            2 => lay_over(input, at, &number(rng)),
-            3 => drop(input.splice(at..at + len, number(rng))),
-            4 => {
-                let bytes = rng.bytes(most.min(16));
-                drop(input.splice(at..at, bytes));
-            }
-            5 => drop(input.drain(at..at + len)),
-            6 => {
-                // From here, or from another seed.
-                let from = if rng.chance(50) { input.clone() } else { rng.pick(self.seeds).clone() };
-                let start = rng.in_range(0..from.len() + 1);
-                let part = &from[start..from.len().min(start + most * 16)];
-                if rng.chance(50) {
-                    drop(input.splice(at..at + len, part.iter().copied()));
-                } else {
-                    lay_over(input, at, part);
-                }
-            }
-            _ => input.truncate(at),
+/// Changes bytes as bytes: flips, puts in, takes out, moves, and numbers that are extremes.
+///
+/// # Panics
+/// When there are no seeds.
+pub fn bytes(input: &mut Vec<u8>, seeds: &[Vec<u8>], rng: &mut Rng) {
+    let at = rng.in_range(0..input.len() + 1);
+    let most = *rng.pick(&[1, 4, 16, 256]);
+    let len = rng.in_range(0..most.min(input.len() - at) + 1);
+    match rng.in_range(0..8) {
+        0 | 1 if at < input.len() => input[at] ^= 1 << rng.in_range(0..8),
+        2 => lay_over(input, at, &number(rng)),
+        3 => drop(input.splice(at..at + len, number(rng))),
+        4 => {
+            let bytes = rng.bytes(most.min(16));
+            drop(input.splice(at..at, bytes));
         }
+        5 => drop(input.drain(at..at + len)),
+        6 => {
+            // From here, or from another seed.
+            let from = if rng.chance(50) { input.clone() } else { rng.pick(seeds).clone() };
+            let start = rng.in_range(0..from.len() + 1);
+            let part = &from[start..from.len().min(start + most * 16)];
+            if rng.chance(50) {
+                drop(input.splice(at..at + len, part.iter().copied()));
+            } else {
+                lay_over(input, at, part);
+            }
+        }
+        _ => input.truncate(at),
     }
 }
 
