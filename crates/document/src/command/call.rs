@@ -144,7 +144,9 @@ impl<'r> Call<'r> {
     #[must_use]
     pub fn collection_name(&self) -> Option<&'r str> {
         let name = match self.command.target {
-            Target::Collection => self.request.body.first().and_then(|first| first.value.as_str()),
+            Target::Collection | Target::CollectionOrDatabase => {
+                self.request.body.first().and_then(|first| first.value.as_str())
+            }
             _ => self.text("collection"),
         };
         name.filter(|name| !name.is_empty())
