@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::conformance::{binary, build};
+use crate::step;
 
 /// `kills [--python PATH] [ARGUMENTS ..]`; the others are those of `kills.py`.
 pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
@@ -17,5 +18,5 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
     build()?;
     let mut script = Command::new(python);
     script.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/kills.py")).arg(binary()).args(others);
-    crate::run("kills", &mut script)
+    step::run("kills", &mut script)
 }

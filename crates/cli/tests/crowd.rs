@@ -1,5 +1,7 @@
-//! A server with many clients: honest ones notice little of hostile ones, idle ones cost little, and what is too much is
-//! refused in order.
+//! A server with many clients: honest ones notice little of hostile ones, idle ones cost little, and what is too much
+//! is refused in order.
+
+#![expect(clippy::disallowed_methods, reason = "a server in another process has the time of the machine")]
 
 use crate::support::Place;
 use spinney_document::bson::{Document, DocumentBuf};

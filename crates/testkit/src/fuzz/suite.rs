@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Inputs, Target};
+use super::mutate::Inputs;
+use super::target::Target;
 use crate::{engine, parallel};
 
 /// Takes inputs to targets, to each as many for one of the slowest as it is given with: `SPINNEY_FUZZ` of that, 1,000

@@ -1,5 +1,5 @@
-//! Filters, updates, projections, expressions and pipelines: any document is refused or read, and what is read gives for
-//! any document an error or an answer with the properties that all answers have.
+//! Filters, updates, projections, expressions and pipelines: any document is refused or read, and what is read gives
+//! for any document an error or an answer with the properties that all answers have.
 
 use spinney_document::aggregate::{self, Memory, Run};
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, ObjectId, Value, ValueBuf};
