@@ -15,7 +15,7 @@ use super::predicate::{Comparison, Predicate};
 use super::types::Types;
 use crate::bson::{Class, Kind, ObjectId, Value, ValueBuf, compare};
 use crate::collation::{Collation, has_text};
-use crate::path::Path;
+use crate::path::{Part, Path};
 use crate::pattern::Pattern;
 
 /// One end of an interval.
@@ -134,7 +134,13 @@ impl Bounds {
     /// The bounds that a filter implies for a path of an index.
     #[must_use]
     pub fn of(node: &Node, path: &Path, held: Held<'_>) -> Self {
-        of_node(node, path, held).unwrap_or_else(Self::full)
+        let bounds = of_node(node, path, held).unwrap_or_else(Self::full);
+        // A number is a position for the index. For a filter it is a field of the array's documents too, and null where
+        // they lack that, whatever is at the position.
+        if path.parts().iter().any(Part::is_digits) && bounds.contains(&Value::Null) {
+            return Self::full();
+        }
+        bounds
     }
 
     /// Whether a string may be within, or a document or an array, which may have strings.

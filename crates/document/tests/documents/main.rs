@@ -10,6 +10,7 @@ mod crash;
 mod decimals;
 mod differential;
 mod faults;
+mod found_by_fuzzing;
 mod index_keys;
 mod keys;
 mod pipelines;

@@ -23,16 +23,17 @@ pub fn any_bytes_are_refused_or_read(
     let share = parallel::count_from_env("SPINNEY_FUZZ", 1000);
     let first = parallel::count_from_env("SPINNEY_FUZZ_FROM", 0);
     let only = std::env::var("SPINNEY_FUZZ_ONLY").ok();
+    let targets = targets.into_iter().filter(|(target, _)| only.as_ref().is_none_or(|it| it == target.name));
+    let targets: Vec<_> = targets.map(|(target, times)| (target, stored(target), times)).collect();
     let mut cases = Vec::new();
-    for (target, times) in targets.into_iter().filter(|(target, _)| only.as_ref().is_none_or(|it| it == target.name)) {
+    for (target, seeds, times) in &targets {
         let count = share * times;
         let part = count.div_ceil(32);
-        cases.extend((0..32).map(|n| (target, first + n * part..first + ((n + 1) * part).min(count))));
+        cases.extend((0..32).map(|n| (*target, seeds, first + n * part..first + ((n + 1) * part).min(count))));
     }
     let done = AtomicU64::new(0);
-    let run = |(target, numbers): (Target, Range<u64>)| {
-        let seeds = stored(target);
-        let inputs = Inputs::with(&seeds, target.mutate);
+    let run = |(target, seeds, numbers): (Target, &Vec<Vec<u8>>, Range<u64>)| {
+        let inputs = Inputs::with(seeds, target.mutate);
         numbers.into_iter().try_for_each(|number| {
             // A count, by which nothing is published.
             done.fetch_add(1, Ordering::Relaxed);

@@ -263,9 +263,9 @@ fn truncated(millis: i64, unit: Unit, size: i64, zone: Zone, week_start: i64) ->
     let reference = days_from_civil(2000, 1, 1) * DAY_MS;
     let local = zone.local(millis);
     let origin = ordinal(reference, unit, week_start);
-    let bin = |ordinal: i64| (ordinal - origin).div_euclid(size) * size + origin;
+    let bin = |ordinal: i64| ordinal.checked_sub(origin)?.div_euclid(size).checked_mul(size)?.checked_add(origin);
     if let Some(months) = unit.months() {
-        let month = bin(ordinal(local, unit, week_start)).checked_mul(months)?;
+        let month = bin(ordinal(local, unit, week_start))?.checked_mul(months)?;
         let first = u8::try_from(month.rem_euclid(12) + 1).ok()?;
         return Some(zone.utc(days_from_civil(month.div_euclid(12), first, 1).checked_mul(DAY_MS)?));
     }
@@ -274,13 +274,13 @@ fn truncated(millis: i64, unit: Unit, size: i64, zone: Zone, week_start: i64) ->
             // The first week begins on the first such day of 2000, or before.
             let start = (weekday(reference) - week_start).rem_euclid(7);
             let first = day_of(reference) + if start == 0 { 0 } else { 7 - start };
-            let weeks = (day_of(local) - first).div_euclid(7).div_euclid(size) * size;
-            zone.utc((first + weeks * 7) * DAY_MS)
+            let weeks = (day_of(local) - first).div_euclid(7).div_euclid(size).checked_mul(size)?;
+            zone.utc(weeks.checked_mul(7)?.checked_add(first)?.checked_mul(DAY_MS)?)
         }
-        Unit::Day => zone.utc(bin(ordinal(local, unit, week_start)) * DAY_MS),
+        Unit::Day => zone.utc(bin(ordinal(local, unit, week_start))?.checked_mul(DAY_MS)?),
         unit => {
             let (width, origin) = (unit.millis().checked_mul(size)?, zone.utc(reference));
-            (millis.checked_sub(origin)?).div_euclid(width) * width + origin
+            millis.checked_sub(origin)?.div_euclid(width).checked_mul(width)?.checked_add(origin)?
         }
     })
 }
