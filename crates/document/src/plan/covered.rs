@@ -3,7 +3,7 @@
 use super::query::Query;
 use super::scan::Scan;
 use crate::catalog::Index;
-use crate::path::Path;
+use crate::path::{Part, Path};
 use crate::query::node::Node;
 
 /// Whether a query's filter and projection need only the fields of an index, and `_id`, so that its documents can be
@@ -12,6 +12,10 @@ use crate::query::node::Node;
 #[must_use]
 pub fn covers(index: &Index, query: &Query, scan: &Scan) -> bool {
     if index.is_multikey() || query.return_key || !super::fields::is_ordered(index) {
+        return false;
+    }
+    // A number in a path may be a position of an array, which no key tells.
+    if index.paths.iter().any(|path| path.parts().iter().any(Part::is_digits)) {
         return false;
     }
     let has = |path: &Path| path.is_id() || index.paths.contains(path);

@@ -50,4 +50,10 @@ fn an_index_on_a_position_of_an_array_changes_no_answer() {
         assert_eq!(scanned, find(""), "{filter}");
         assert_eq!(scanned, find(r#","hint":"i""#), "{filter}");
     }
+    // The key of the value at a position does not make the document: the first of an array is no field.
+    let shown = |hint: &str| {
+        let find = format!(r#"{{"find":"c","filter":{{"a.0":5}},"projection":{{"_id":0,"a.0":1}},"hint":{hint}}}"#);
+        run(&service, &find).unwrap()
+    };
+    assert_eq!(shown(r#"{"$natural":1}"#), shown(r#""i""#));
 }
