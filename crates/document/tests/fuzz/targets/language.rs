@@ -7,6 +7,7 @@ use spinney_document::expr::{self, Context, Val};
 use spinney_document::path::Path;
 use spinney_document::path::collect::collect;
 use spinney_document::projection::{Projection, Use};
+use spinney_document::query::bounds::Held;
 use spinney_document::query::{Bounds, Filter};
 use spinney_document::update::Update;
 
@@ -59,7 +60,7 @@ fn around(operator: &str, filter: Document<'_>) -> DocumentBuf {
 /// A document that matches has a value within the bounds that the filter implies for a path.
 fn check_bounds(filter: &Filter, spec: Document<'_>, document: Document<'_>) {
     for path in PATHS.map(Path::new) {
-        let bounds = Bounds::of(filter.root(), &path, true);
+        let bounds = Bounds::of(filter.root(), &path, Held { multikey: true, collation: None });
         let mut within = false;
         collect(document, path.parts(), &mut |value| within |= bounds.contains(&value));
         assert!(within, "{} at {path:?} of {}: {bounds:?}", spec.to_json(), document.to_json());
