@@ -65,6 +65,14 @@ impl Key {
         Self(collation.and_then(|collation| collation.key_of(&value.view())).unwrap_or_else(|| value.clone()))
     }
 
+    /// The key of a value, and the value when the key does not have it.
+    pub(super) fn of_owned(value: ValueBuf, collation: Option<&Collation>) -> (Self, Option<ValueBuf>) {
+        match collation.and_then(|collation| collation.key_of(&value.view())) {
+            None => (Self(value), None),
+            Some(key) => (Self(key), Some(value)),
+        }
+    }
+
     pub(super) const fn value(&self) -> &ValueBuf {
         &self.0
     }

@@ -68,14 +68,15 @@ impl Group {
         let mut kept = 0;
         for row in input {
             let document = row?;
-            let id = self.id_of(document.view())?;
-            let at = match known.entry(Key::of(&id, self.collation.as_deref())) {
+            let (key, id) = Key::of_owned(self.id_of(document.view())?, self.collation.as_deref());
+            let at = match known.entry(key) {
                 Entry::Occupied(entry) => *entry.get(),
                 Entry::Vacant(entry) => {
                     if let Some(others) = &mut others {
                         others.push(encoded(entry.key().value()), document)?;
                         continue;
                     }
+                    let id = id.unwrap_or_else(|| entry.key().value().clone());
                     let bytes =
                         2 * (id.payload().len() + size_of::<ValueBuf>()) + self.fields.len() * size_of::<State>();
                     kept += bytes;

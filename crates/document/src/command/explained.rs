@@ -10,6 +10,7 @@ use super::indexes::is_view;
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::{CollectionState, Entry, Namespace};
+use crate::collation::Collated;
 use crate::exec::Execution;
 use crate::plan::explain::{Executed, Shown, stages, stats};
 use crate::plan::{Plan, Query};
@@ -27,9 +28,10 @@ pub(super) fn explain_query(
     let filter = call.document("filter").or_else(|| call.document("query")).unwrap_or(Document::empty());
     let shown =
         Shown { filter, sort: call.document_or_empty("sort"), projection: call.document_or_empty("projection") };
+    let collation = query.collation.clone();
     let explained = explain(call, state, query, shown)?;
     let stats = explained.executed.map(|executed| stats(&explained.tree, executed));
-    Ok(reply(namespace, shown, &explained.planned, stats.as_ref()))
+    Ok(reply(namespace, shown, &collation, &explained.planned, stats.as_ref()))
 }
 
 /// A write that is explained.
@@ -57,6 +59,7 @@ pub(super) fn explain_write(call: &Call<'_>, query: Query, write: Write<'_>) -> 
         None => None,
     };
     let shown = Shown { filter: write.filter, sort: call.document_or_empty("sort"), projection: Document::empty() };
+    let collation = query.collation.clone();
     let explained = explain(call, state.as_deref(), query, shown)?;
     let over = |input: &DocumentBuf, found: Option<u64>| {
         let mut stage = DocumentBuilder::new();
@@ -77,7 +80,7 @@ pub(super) fn explain_write(call: &Call<'_>, query: Query, write: Write<'_>) -> 
         let tree = over(&explained.tree, Some(executed.returned));
         stats(&tree, Executed { returned: 0, ..executed })
     });
-    Ok(reply(&namespace, shown, &over(&explained.planned, None), stats.as_ref()))
+    Ok(reply(&namespace, shown, &collation, &over(&explained.planned, None), stats.as_ref()))
 }
 
 /// The stages of a query, and what it did when it was run.
@@ -111,16 +114,28 @@ fn explain(call: &Call<'_>, state: Option<&CollectionState>, query: Query, shown
     Ok(Explained { planned, tree, executed: Some(executed) })
 }
 
-fn reply(namespace: &Namespace, shown: Shown<'_>, planned: &DocumentBuf, stats: Option<&DocumentBuf>) -> Reply {
+fn reply(
+    namespace: &Namespace,
+    shown: Shown<'_>,
+    collation: &Collated,
+    planned: &DocumentBuf,
+    stats: Option<&DocumentBuf>,
+) -> Reply {
     let mut shape = String::new();
     append_shape(&mut shape, shown.filter);
     write!(shape, "{} {}", shown.sort, shown.projection).expect("a String takes any text");
+    if let Some(collation) = collation {
+        write!(shape, " {}", collation.document()).expect("a String takes any text");
+    }
     let mut reply = Reply::new();
     reply
         .append("explainVersion", "1")
         .append("queryShapeHash", &format!("{}{}", hash(&shape, "1"), hash(&shape, "2")));
     reply.open_document("queryPlanner");
     reply.append("namespace", namespace.as_str()).append("indexFilterSet", false).append("parsedQuery", shown.filter);
+    if let Some(collation) = collation {
+        reply.append("collation", collation.document());
+    }
     let short = &hash(&shape, "3")[..8];
     reply.append("queryHash", short).append("planCacheShapeHash", short);
     reply.append("planCacheKey", &hash(&format!("{shape}{planned:?}"), "4")[..8]);

@@ -91,6 +91,9 @@ fn planner(
     };
     let mut planner = DocumentBuilder::new();
     planner.append("namespace", namespace.as_str()).append("indexFilterSet", false).append("parsedQuery", &filter);
+    if let Some(collation) = &head.query.collation {
+        planner.append("collation", collation.document());
+    }
     planner.append("optimizedPipeline", true);
     let shown = Shown { filter: filter.view(), sort: sort.view(), projection: projection.view() };
     let (plan, stats) = plan(collections, namespace, head, shown, executes)?;

@@ -7,7 +7,7 @@ use super::bitmask::BitMask;
 use super::types::Types;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::number::Number;
-use crate::bson::{Class, Value, ValueBuf};
+use crate::bson::{self, Class, Value, ValueBuf};
 use crate::collation::{Collated, Collation, compare, has_text};
 use crate::pattern::Pattern;
 
@@ -110,9 +110,9 @@ impl Predicate {
     #[inline]
     pub fn matches(&self, value: Option<Value<'_>>) -> Result<bool> {
         Ok(match (self, value) {
-            (Self::Compare(comparison, operand), value) => comparison.matches(value, &operand.view(), None),
+            (Self::Compare(comparison, operand), value) => comparison.matches(value, &operand.view(), bson::compare),
             (Self::Collated(comparison, operand, collation), value) => {
-                comparison.matches(value, &operand.view(), Some(collation))
+                comparison.matches(value, &operand.view(), |a, b| collation.compare(a, b))
             }
             (Self::In(choices), value) => choices.matches(value)?,
             (_, None) => false,
@@ -180,7 +180,12 @@ impl Comparison {
     }
 
     #[inline]
-    fn matches(self, value: Option<Value<'_>>, operand: &Value<'_>, collation: Option<&Collation>) -> bool {
+    fn matches(
+        self,
+        value: Option<Value<'_>>,
+        operand: &Value<'_>,
+        compare: impl Fn(&Value<'_>, &Value<'_>) -> Ordering,
+    ) -> bool {
         let Some(value) = value else {
             return match operand {
                 Value::Null => self.takes_equal(),
@@ -197,7 +202,7 @@ impl Comparison {
         {
             return a.is_nan() && b.is_nan() && self.takes_equal();
         }
-        let order = compare(collation, &value, operand);
+        let order = compare(&value, operand);
         match self {
             Self::Equal => order == Ordering::Equal,
             Self::Greater => order == Ordering::Greater,
