@@ -1,21 +1,24 @@
 //! MongoDB's own clients against the server, unmodified: the tests in `clients/`. Python's are run by a virtual
-//! environment under `target/clients/`, which is made when its requirements change.
+//! environment under `target/clients/`, which is made when its requirements change. Rust's are a workspace of their own,
+//! which is built under `target/clients/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::server::Server;
 use crate::step::{cargo, run};
 
 /// The tests of the clients, from the root of the repository.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients");
 
-/// `clients [--python PATH] [--binary PATH] [TESTS ..]`.
+/// `clients [--rust] [--python PATH] [--binary PATH] [TESTS ..]`.
 pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
-    let (mut python, mut binary, mut tests) = ("python3", None, Vec::new());
+    let (mut rust, mut python, mut binary, mut tests) = (false, "python3", None, Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match *argument {
+            "--rust" => rust = true,
             "--python" => python = rest.next().ok_or("--python needs a path")?,
             "--binary" => binary = Some(PathBuf::from(rest.next().ok_or("--binary needs a path")?)),
             test => tests.push(test),
@@ -26,11 +29,28 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
         None => built()?,
     };
     let server = server.canonicalize().map_err(|error| format!("{}: {error}", server.display()))?;
+    if rust {
+        return checks_of_rust(&server);
+    }
     let python = environment(python)?;
     let mut suite = Command::new(python);
     suite.current_dir(Path::new(FOLDER).join("python")).env("SPINNEY", server).env("PYTHONDONTWRITEBYTECODE", "1");
     suite.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).args(tests);
     run("the tests of pymongo", &mut suite)
+}
+
+fn checks_of_rust(server: &Path) -> Result<(), String> {
+    let place = std::env::temp_dir().join(format!("spinney-clients-{}", std::process::id()));
+    let serving = Server::start(server, &place, &["--replSet", "rs0", "--test-commands"])?;
+    let uri = format!("mongodb://{}/?replicaSet=rs0", serving.address);
+    let mut checks = cargo("run --quiet --manifest-path clients/rust/Cargo.toml --bin checks --");
+    let ran = run(
+        "the checks of the driver for Rust",
+        checks.arg(uri).env("CARGO_TARGET_DIR", target().join("clients/rust")),
+    );
+    drop(serving);
+    fs::remove_dir_all(&place).ok();
+    ran
 }
 
 fn target() -> PathBuf {

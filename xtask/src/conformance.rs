@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+
+use crate::server::Server;
 
 /// A suite.
 struct Suite {
@@ -44,41 +45,15 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
     build()?;
     let folder = Path::new(folder);
     let place = std::env::temp_dir().join(format!("spinney-conformance-{}", std::process::id()));
-    let (server, address) = start(suite, &place)?;
+    let server = Server::start(&binary(), &place, &[&["--journal", "buffered"], suite.server].concat())?;
     let report = place.join("report.xml");
-    let ran = run(suite, folder, &python, &tests, &address, &report);
-    let Server(mut child) = server;
-    child.kill().ok();
-    child.wait().ok();
+    let ran = run(suite, folder, &python, &tests, &server.address, &report);
+    drop(server);
     let text = fs::read_to_string(&report).map_err(|error| format!("the suite left no report: {error}"));
     fs::remove_dir_all(&place).ok();
     ran?;
     print(&outcomes(&text?, suite));
     Ok(())
-}
-
-/// A server that is ended with this.
-struct Server(Child);
-
-fn start(suite: &Suite, place: &Path) -> Result<(Server, String), String> {
-    fs::create_dir_all(place).map_err(|error| error.to_string())?;
-    let mut child = Command::new(binary())
-        .arg("serve")
-        .arg(place.join("db"))
-        .args(["--listen", "127.0.0.1:0", "--journal", "buffered"])
-        .args(suite.server)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| format!("the server did not start: {error}"))?;
-    let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(|out| out.lines().map_while(Result::ok));
-    for line in lines {
-        if let Some(rest) = line.strip_prefix("listening on ") {
-            let address = rest.split(": ").next().unwrap_or_default().to_owned();
-            return Ok((Server(child), address));
-        }
-    }
-    Err("the server did not say where it listens".to_owned())
 }
 
 /// Builds the server.

@@ -5,6 +5,7 @@ mod clients;
 mod conformance;
 mod kills;
 mod mutants;
+mod server;
 mod step;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -45,6 +46,8 @@ Usage: cargo xtask <command>
   clients [--python <path>] [--binary <path>] [<tests>]
                       MongoDB's own driver for Python against the server: builds it, unless a binary is given, makes a virtual
                       environment under target/, and runs the tests in clients/python
+  clients --rust [--binary <path>]
+                      the same with the driver for Rust, which takes some minutes to build (clients/rust)
   conformance <suite> <folder> [--python <path>] [<tests>]
                       runs a public test suite against the server, `functional-tests` or `pymongo`, whose folder is given, by a Python
                       that has its requirements; tells what passes by group. docs/conformance.md has the last results
