@@ -1,6 +1,6 @@
 //! MongoDB's own clients against the server, unmodified: the tests in `clients/`. Python's are run by a virtual
-//! environment under `target/clients/`, which is made when its requirements change. Rust's are a workspace of their own,
-//! which is built under `target/clients/`.
+//! environment under `target/clients/`, which is made when its requirements change. Rust's are a workspace of their
+//! own, which is built under `target/clients/` as well.
 
 use std::fs;
 use std::path::{Path, PathBuf};
