@@ -7,7 +7,7 @@ use spinney::Options;
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney_document::Database;
 use spinney_document::bson::DocumentBuf;
-use spinney_document::command::{Client, Request, Service};
+use spinney_document::command::{Client, Request, Service, ServiceOptions};
 
 fn open(machine: &SimEnv) -> Service {
     let options = Options::default().durability(Durability::Sync);
@@ -242,6 +242,22 @@ fn reads_at_one_time_see_one_state() {
     assert_eq!(find("").matches("_id").count(), 2);
     assert_eq!(find(&format!(r#","atClusterTime":{at}}}}}"#)).matches("_id").count(), 1, "{at}");
     assert!(find(r#","atClusterTime":{"$timestamp":{"t":5,"i":1}}"#).contains(r#""code":239,"#));
+}
+
+/// `mongodump --oplog` and programs that follow the log of a replica set begin with this.
+#[test]
+fn a_replica_set_tells_that_its_log_is_not_a_collection() {
+    let engine = open(&SimEnv::new(1)).database().clone();
+    let options = ServiceOptions { replica_set: true, ..ServiceOptions::default() };
+    let service = Service::with_options(engine.clone(), options);
+    let body = DocumentBuf::from_json(r#"{"find":"oplog.rs","sort":{"$natural":-1},"limit":1}"#).unwrap();
+    let find = |service: &Service| {
+        let client = Client::default();
+        let request = Request { database: "local", body: body.view(), sequences: &[], client: &client };
+        service.run(&request).view().to_json()
+    };
+    assert!(find(&service).contains("change streams show what happened"), "{}", find(&service));
+    assert!(find(&Service::new(engine)).contains(r#""firstBatch":[]"#));
 }
 
 /// Drivers for Node and Java send the read concern of a snapshot session with `getMore` too.

@@ -54,11 +54,20 @@ pub(super) const COMMANDS: &[Command] = &[Command::new("find", Target::Collectio
     .stable()
     .explained(explain)];
 
+/// The collection that tools look into for what the server did last. It is refused, since an empty one would be read as
+/// a set to which nothing ever happened.
+const OPLOG: &str = "local.oplog.rs";
+
 fn find(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;
     check_options(call)?;
     let query = query(call, &call.context()?)?;
     let state = match entry {
+        None if call.state.options.replica_set && namespace.as_str() == OPLOG => {
+            let what = "local.oplog.rs is not a collection here: change streams show what happened, and dumps are \
+                        taken without it";
+            return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
+        }
         None => return open(call, &namespace, Known::new(Vec::new())),
         Some(Entry::View(_)) => return call.run_as("aggregate", &view_pipeline(call, &namespace)?),
         Some(Entry::Collection(state)) => state,
