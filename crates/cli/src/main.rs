@@ -37,7 +37,16 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let expanded =
+        serve::config::expanded(&Cli::command(), std::env::args_os().collect(), |name| std::env::var_os(name));
+    let args = match expanded {
+        Ok(args) => args,
+        Err(error) => {
+            eprintln!("spinney: {}", failure::message(&error));
+            return ExitCode::from(2);
+        }
+    };
+    let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) if error.kind() == ErrorKind::InvalidUtf8 => {
             eprintln!(

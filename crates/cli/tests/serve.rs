@@ -7,6 +7,7 @@ use spinney_document::bson::DocumentBuf;
 use spinney_server::wire::{HEADER_BYTES, Header, Message};
 use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, ChildStdout};
 
@@ -89,7 +90,7 @@ fn the_server_of_the_readme_serves_and_keeps_what_it_was_given() {
     assert!(said.contains("connection accepted"), "{said}");
     let mut serving = Serving::start(&place, &[&words[..], &["--log-json", "--metrics", "127.0.0.1:0"]].concat());
     let metrics = serving.line();
-    assert!(metrics.starts_with("metrics and health on http://127.0.0.1:"), "{metrics}");
+    assert!(metrics.starts_with("page, /metrics and /health on http://127.0.0.1:"), "{metrics}");
     assert!(serving.line().starts_with("serving shop: 1 databases, 1 collections, "));
     let mut stream = TcpStream::connect(serving.address()).unwrap();
     let found = run(&mut stream, r#"{"find": "orders", "$db": "shop"}"#);
@@ -97,6 +98,35 @@ fn the_server_of_the_readme_serves_and_keeps_what_it_was_given() {
     let (said, code) = serving.end();
     assert_eq!(code, Some(0));
     assert!(said.lines().count() > 0 && said.lines().all(|line| line.starts_with('{')), "{said}");
+}
+
+#[test]
+fn options_come_from_a_file_and_the_environment_and_the_manager_is_told() {
+    let place = Place::new();
+    let manager = UnixDatagram::bind(place.path("manager")).unwrap();
+    let file = place.file("serve.toml", "db = \"shop\"\nlisten = \"nowhere\"\nreplSet = \"rs7\"\nlog-json = true\n");
+    let mut command = place.command(&["serve", "--config", &file]);
+    command.env("SPINNEY_LISTEN", "127.0.0.1:0").env("NOTIFY_SOCKET", place.path("manager"));
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut serving = Serving { child, lines };
+    assert!(serving.line().starts_with("serving shop: "));
+    let address = serving.address();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    assert!(run(&mut stream, r#"{"hello": 1, "$db": "admin"}"#).contains(r#""setName":"rs7""#));
+    let told = || {
+        let mut bytes = [0; 1000];
+        let len = manager.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..len].to_vec()).unwrap()
+    };
+    assert_eq!(told(), format!("READY=1\nSTATUS=listening on {address}"));
+    let (said, code) = serving.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(told().starts_with("STOPPING=1\n"));
+    assert!(said.lines().all(|line| line.starts_with('{')), "{said}");
+    let wrong = place.file("wrong.toml", "listen = \"127.0.0.1:0\"\nport = 1\n");
+    let message = place.refused(&["serve", "shop", "--config", &wrong]);
+    assert!(message.contains("wrong.toml:2: there is no option port"), "{message}");
 }
 
 #[test]

@@ -14,10 +14,14 @@ use std::path::PathBuf;
   spinney serve shop
   spinney serve shop --listen 0.0.0.0:27017 --replSet rs0
   spinney serve shop --unix /run/spinney.sock --log-json
+  spinney serve --config /etc/spinney/spinney.toml
   mongosh mongodb://127.0.0.1:27017/shop")]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(super) db: DbArgs,
+    /// File in TOML with options by their names here; those here and in the environment, as SPINNEY_LISTEN, win
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
     /// Address and port to listen on; port 0 lets the system choose
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:27017")]
     pub(super) listen: String,
@@ -42,7 +46,7 @@ pub(crate) struct ServeArgs {
     /// Certificates in PEM of which one must have signed the certificate of each client
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(super) tls_ca: Option<PathBuf>,
-    /// Address and port for /metrics (Prometheus) and /health
+    /// Address and port for a page of what the server does, /metrics (Prometheus) and /health, without a login
     #[arg(long, value_name = "ADDRESS")]
     pub(super) metrics: Option<String>,
     /// What a write waits for whose write concern does not say

@@ -1,13 +1,16 @@
 //! `serve`: the documents of a database for clients of MongoDB.
 
 pub(crate) mod args;
+pub(crate) mod config;
 mod descriptors;
+mod notify;
 
 use crate::output::Output;
 use crate::prometheus;
 use crate::store::in_new_or_old;
 use anyhow::{Context as _, Result};
 use args::ServeArgs;
+use notify::Notify;
 use spinney::{Database, Options};
 use spinney_document::command::{Service, ServiceOptions};
 use spinney_lab::signals;
@@ -51,12 +54,19 @@ fn serve(
     let settings = settings(args, &log);
     let mut running = start(service, settings, log, sockets)?;
     if let Some(listener) = metrics {
-        writeln!(out, "metrics and health on http://{}/metrics and /health", listener.local_addr()?)?;
+        writeln!(out, "page, /metrics and /health on http://{}/", listener.local_addr()?)?;
         let db = db.clone();
         running.serve_metrics(listener, Box::new(move || prometheus::text(&db.stats())))?;
     }
     tell(args, &documents, &running, out)?;
+    let manager = Notify::of_process();
+    let addresses: Vec<_> = running.listening().map(Listening::address).collect();
+    manager.ready(&format!("listening on {}", addresses.join(" and ")))?;
     while !running.wait(SIGNALS) && !stop.asked() {}
+    // The server ends whether or not the manager hears of it.
+    if let Err(error) = manager.stopping() {
+        running.server().log.warning("the service manager was not told", &[("error", &error.to_string())]);
+    }
     running.end();
     Ok(())
 }

@@ -43,6 +43,7 @@ codes! {
     GRAPH_CONTAINS_CYCLE = 5 "GraphContainsCycle";
     UNKNOWN_ERROR = 8 "UnknownError";
     FAILED_TO_PARSE = 9 "FailedToParse";
+    USER_NOT_FOUND = 11 "UserNotFound";
     UNSUPPORTED_FORMAT = 12 "UnsupportedFormat";
     UNAUTHORIZED = 13 "Unauthorized";
     TYPE_MISMATCH = 14 "TypeMismatch";
@@ -63,6 +64,7 @@ codes! {
     CONFLICTING_UPDATE_OPERATORS = 40 "ConflictingUpdateOperators";
     CURSOR_NOT_FOUND = 43 "CursorNotFound";
     NAMESPACE_EXISTS = 48 "NamespaceExists";
+    INVALID_ROLE_MODIFICATION = 49 "InvalidRoleModification";
     MAX_TIME_MS_EXPIRED = 50 "MaxTimeMSExpired";
     DOLLAR_PREFIXED_FIELD_NAME = 52 "DollarPrefixedFieldName";
     INVALID_ID_FIELD = 53 "InvalidIdField";
@@ -119,6 +121,7 @@ codes! {
     CURSOR_IN_USE = 12051 "CursorInUse";
     UNKNOWN_REPL_WRITE_CONCERN = 79 "UnknownReplWriteConcern";
     UNSATISFIABLE_WRITE_CONCERN = 100 "UnsatisfiableWriteConcern";
+    MECHANISM_UNAVAILABLE = 334 "MechanismUnavailable";
     COLLECTION_UUID_MISMATCH = 361 "CollectionUUIDMismatch";
     NO_REPLICATION_ENABLED = 76 "NoReplicationEnabled";
     VIEW_DEPTH_LIMIT_EXCEEDED = 165 "ViewDepthLimitExceeded";

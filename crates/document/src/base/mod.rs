@@ -9,5 +9,5 @@ pub mod system;
 
 pub use codes::ErrorCode;
 pub use error::{Error, Result};
-pub use interrupt::Interrupt;
+pub use interrupt::{Interrupt, Summary};
 pub use system::{Environment, System};

@@ -2,12 +2,19 @@
 
 use std::fmt::Debug;
 use std::hash::{BuildHasher, RandomState};
-use std::time::UNIX_EPOCH;
+use std::sync::OnceLock;
+use std::time::{Instant, UNIX_EPOCH};
 
 /// Where the time and random numbers come from.
 pub trait Environment: Debug + Send + Sync {
     /// Milliseconds since 1970, UTC.
     fn now_ms(&self) -> i64;
+
+    /// Microseconds of a clock that never goes back, since some moment: by it durations are measured. Those of
+    /// [`Self::now_ms`] unless there is a better one.
+    fn monotonic_us(&self) -> u64 {
+        u64::try_from(self.now_ms()).unwrap_or_default().saturating_mul(1000)
+    }
 
     /// 64 random bits.
     fn random(&self) -> u64;
@@ -22,6 +29,12 @@ impl Environment for System {
     fn now_ms(&self) -> i64 {
         let since = std::time::SystemTime::now().duration_since(UNIX_EPOCH);
         since.ok().and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or_default()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that others are given")]
+    fn monotonic_us(&self) -> u64 {
+        static FIRST: OnceLock<Instant> = OnceLock::new();
+        u64::try_from(FIRST.get_or_init(Instant::now).elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     fn random(&self) -> u64 {

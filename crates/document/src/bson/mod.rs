@@ -35,5 +35,5 @@ pub use number::compare_numbers;
 pub use object_id::{ObjectId, ObjectIds};
 pub use order::{TextOrder, compare, compare_by, compare_documents, equal, hash};
 pub use text::Text;
-pub use validate::{Checks, DEPTH_MAX, DOCUMENT_BYTES_MAX};
+pub use validate::{Checks, DEPTH_MAX, DOCUMENT_BYTES_MAX, MESSAGE_DEPTH_MAX};
 pub use view::{Array, ArrayValues, CodeWithScope, DbPointer, Document, Element, Elements, Regex, Timestamp, Value};

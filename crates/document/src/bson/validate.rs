@@ -13,6 +13,9 @@ pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 /// The deepest nesting of documents and arrays within a document.
 pub const DEPTH_MAX: usize = 180;
 
+/// The deepest nesting of a document of a message: a command puts a few levels around a stored document.
+pub const MESSAGE_DEPTH_MAX: usize = DEPTH_MAX + 20;
+
 /// What a check of bytes demands.
 #[derive(Clone, Copy, Debug)]
 pub struct Checks {

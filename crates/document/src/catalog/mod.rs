@@ -24,4 +24,4 @@ pub use namespace::Namespace;
 pub use options::CollectionOptions;
 pub use record::{Past, Recorder, Since};
 pub use registry::{Catalog, Entry};
-pub use state::{CollectionState, Index, Schema, SchemaGuard};
+pub use state::{CollectionState, Index, Schema, SchemaGuard, Uses};

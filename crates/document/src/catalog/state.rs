@@ -55,6 +55,25 @@ pub struct CollectionState {
     pub documents: DocumentCount,
     /// The default collation, which the keys of the documents are in; it stays as it is.
     collation: Collated,
+    /// How many searches by `_id` there were since the collection was opened.
+    pub id_uses: Uses,
+}
+
+/// How often an index was used. It orders nothing.
+#[derive(Debug, Default)]
+pub struct Uses(AtomicU64);
+
+impl Uses {
+    /// Counts a search.
+    pub fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// How many documents a collection has: how many there were at a moment at which no transaction that writes was open,
@@ -98,6 +117,8 @@ pub struct Index {
     /// The paths of the fields.
     pub paths: Vec<Path>,
     multikey: Vec<Multikey>,
+    /// How many searches have used it since it was opened.
+    pub uses: Arc<Uses>,
 }
 
 /// The components of a field's path that were an array in some document, a bit each from the lowest. Bits are only ever
@@ -121,6 +142,7 @@ impl CollectionState {
             writers: Arc::default(),
             schema: RwLock::new(Arc::new(schema)),
             documents: DocumentCount::default(),
+            id_uses: Uses::default(),
         }
     }
 
@@ -213,7 +235,7 @@ impl Index {
         let fields = 0..spec.pattern.fields().len();
         let multikey = fields.map(|field| Multikey { seen: bits(field).into(), stored: bits(field).into() }).collect();
         let paths = spec.pattern.fields().iter().map(|field| Path::new(&field.path)).collect();
-        Self { number, table, spec, ready, ready_at: SeqNum::default(), paths, multikey }
+        Self { number, table, spec, ready, ready_at: SeqNum::default(), paths, multikey, uses: Arc::default() }
     }
 
     /// The same index, ready for snapshots from a change on. No transaction that writes to it may be open.
@@ -228,7 +250,7 @@ impl Index {
     #[must_use]
     pub fn with_spec(&self, spec: IndexSpec) -> Self {
         let changed = Self::new(self.number, self.table.clone(), spec, self.ready, &self.multikey());
-        Self { ready_at: self.ready_at, ..changed }
+        Self { ready_at: self.ready_at, uses: Arc::clone(&self.uses), ..changed }
     }
 
     /// For each field, the components of its path that were an array in some document, a bit each from the lowest.

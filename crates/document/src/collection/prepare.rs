@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, ObjectId, Value};
+use crate::bson::{DEPTH_MAX, DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, ObjectId, Value};
 
 /// A document that can be stored: as it is, or changed.
 #[derive(Debug)]
@@ -34,7 +34,8 @@ impl Prepared<'_> {
 /// Makes a document ready to be stored; `new_id` makes an `_id` for one without.
 ///
 /// # Errors
-/// `InvalidIdField` (53), `DollarPrefixedFieldName` (52) and `BSONObjectTooLarge` (10334).
+/// `InvalidIdField` (53), `DollarPrefixedFieldName` (52), `BSONObjectTooLarge` (10334) and `Overflow` (15) for one that
+/// is nested deeper than [`DEPTH_MAX`].
 pub fn prepare(document: Document<'_>, new_id: impl FnOnce() -> ObjectId) -> Result<Prepared<'_>> {
     let prepared = match document.first() {
         Some(first) if first.name == "_id" => Prepared::Same(document),
@@ -56,7 +57,29 @@ pub fn prepare(document: Document<'_>, new_id: impl FnOnce() -> ObjectId) -> Res
         let what = format!("object to insert too large. size in bytes: {len}, max size: {DOCUMENT_BYTES_MAX}");
         return Err(Error::new(ErrorCode::BSON_OBJECT_TOO_LARGE, what));
     }
+    if is_deeper_than(prepared.view(), DEPTH_MAX) {
+        let what = format!("cannot insert document because it exceeds {DEPTH_MAX} levels of nesting");
+        return Err(Error::new(ErrorCode::OVERFLOW, what));
+    }
     Ok(prepared)
+}
+
+/// The least bytes that a level of nesting takes: length, type, the end of a name, the end of the document.
+const LEVEL_BYTES: usize = 7;
+
+/// Whether documents and arrays are nested deeper than some levels; only those are looked at that are large enough.
+fn is_deeper_than(document: Document<'_>, levels: usize) -> bool {
+    if levels == 0 {
+        return true;
+    }
+    if document.as_bytes().len() <= levels * LEVEL_BYTES {
+        return false;
+    }
+    document.elements().any(|element| match element.value {
+        Value::Document(inner) => is_deeper_than(inner, levels - 1),
+        Value::Array(inner) => is_deeper_than(inner.as_document(), levels - 1),
+        _ => false,
+    })
 }
 
 /// Refuses values that `_id` cannot have.
@@ -87,6 +110,31 @@ pub fn check_id(id: &Value<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bson::Array;
+
+    #[test]
+    fn a_document_may_be_as_deep_as_it_can_be_read() {
+        let nested = |levels: usize, array: bool| {
+            let mut document = doc! {"": 1};
+            for _ in 1..levels {
+                let mut around = DocumentBuilder::new();
+                let inner =
+                    if array { Value::Array(Array::from_document(document.view())) } else { document.view().into() };
+                around.append("", inner);
+                document = around.finish();
+            }
+            document
+        };
+        for array in [false, true] {
+            for (levels, deep) in [(DEPTH_MAX, false), (DEPTH_MAX + 1, true), (DEPTH_MAX + 19, true)] {
+                let document = nested(levels, array);
+                assert_eq!(is_deeper_than(document.view(), DEPTH_MAX), deep, "{levels}");
+            }
+        }
+        let id = ObjectId::from_bytes([7; 12]);
+        let refused = prepare(nested(DEPTH_MAX + 1, false).view(), || id).map(drop).unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::OVERFLOW);
+    }
 
     #[test]
     fn an_id_is_added_or_moved_to_the_front() {

@@ -9,21 +9,29 @@ use crate::base::Result;
 /// Runs a command whose fields have been checked.
 pub type Run = for<'c, 'r> fn(&'c Call<'r>) -> Result<Reply>;
 
-/// A command.
+/// A command, with a function of the library or one of its own kind.
 #[derive(Clone, Copy, Debug)]
-pub struct Command {
+pub struct Command<R = Run> {
     /// What is known of it before it runs.
     pub declaration: Declaration,
     /// What it does.
-    pub run: Run,
+    pub run: R,
     /// Tells how it would be done, for commands that `explain` takes.
-    pub explain: Option<Run>,
+    pub explain: Option<R>,
 }
 
 impl Command {
-    /// A command without fields.
+    /// A command of the library without fields.
     #[must_use]
     pub const fn new(name: &'static str, target: Target, help: &'static str, run: Run) -> Self {
+        Self::with(name, target, help, run)
+    }
+}
+
+impl<R: Copy> Command<R> {
+    /// A command without fields, with a function of any kind.
+    #[must_use]
+    pub const fn with(name: &'static str, target: Target, help: &'static str, run: R) -> Self {
         Self { declaration: Declaration::new(name, target, help), run, explain: None }
     }
 
@@ -83,7 +91,7 @@ impl Command {
 
     /// The same command, which `explain` takes.
     #[must_use]
-    pub const fn explained(self, explain: Run) -> Self {
+    pub const fn explained(self, explain: R) -> Self {
         Self { explain: Some(explain), ..self }
     }
 }

@@ -7,7 +7,7 @@ use super::operations::Operation;
 use super::parse::wrong_type;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{DocumentBuf, DocumentBuilder, Value};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::query::Filter;
 
 /// The commands of this file.
@@ -56,26 +56,33 @@ fn current_op(call: &Call<'_>) -> Result<Reply> {
     Ok(reply)
 }
 
-/// A command that runs as `currentOp` shows it.
-pub(super) fn shown(call: &Call<'_>, operation: &Operation) -> DocumentBuf {
-    let mut shown = DocumentBuilder::new();
-    let elapsed = call.state.now_ms().saturating_sub(operation.started_ms).max(0);
-    let first = operation.command.view().first();
-    let (name, target) = match &first {
-        Some(first) => {
-            let none = if first.name == "aggregate" { "$cmd.aggregate" } else { "$cmd" };
-            (first.name.to_str_lossy().into_owned(), first.value.as_str().unwrap_or(none))
-        }
-        None => (String::new(), "$cmd"),
-    };
-    let kind = match &*name {
+/// What kind of operation a command is.
+pub(super) fn kind_of(name: &str) -> &'static str {
+    match name {
         "find" => "query",
         "getMore" => "getmore",
         "insert" => "insert",
         "update" => "update",
         "delete" => "remove",
         _ => "command",
-    };
+    }
+}
+
+/// The collection that a command is about, or what is shown in its place.
+pub(super) fn target_of(command: Document<'_>) -> &str {
+    let Some(first) = command.first() else { return "$cmd" };
+    let none = if first.name == "aggregate" { "$cmd.aggregate" } else { "$cmd" };
+    let collection = command.get("collection").and_then(|name| name.as_str()).filter(|_| first.name == "getMore");
+    collection.or_else(|| first.value.as_str()).unwrap_or(none)
+}
+
+/// A command that runs as `currentOp` shows it.
+pub(super) fn shown(call: &Call<'_>, operation: &Operation) -> DocumentBuf {
+    let mut shown = DocumentBuilder::new();
+    let elapsed = call.state.now_ms().saturating_sub(operation.started_ms).max(0);
+    let command = operation.command.view();
+    let name = command.first().map(|first| first.name.to_str_lossy().into_owned()).unwrap_or_default();
+    let (kind, target) = (kind_of(&name), target_of(command));
     shown.append("type", "op").append("host", &super::host::name());
     shown.append("desc", &format!("conn{}", operation.connection));
     shown.append("connectionId", i64::try_from(operation.connection).unwrap_or(i64::MAX));

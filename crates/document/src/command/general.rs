@@ -18,7 +18,10 @@ fn ping(_call: &Call<'_>) -> Result<Reply> {
 fn list_commands(call: &Call<'_>) -> Result<Reply> {
     let mut reply = Reply::new();
     reply.open_document("commands");
-    for command in call.table.all() {
+    let mut all = call.table.all();
+    all.extend(call.state.others.get().into_iter().flatten().copied());
+    all.sort_by_key(|command| command.name);
+    for command in all {
         reply.open_document(command.name).append("help", command.help);
         if !command.aliases.is_empty() {
             reply.open_array("aliases");

@@ -53,6 +53,6 @@ pub(super) fn memory_bytes() -> u64 {
 }
 
 /// The memory that the process has in RAM, and all that it has mapped, in bytes; 0 where it is not known.
-pub(super) fn process_bytes() -> (u64, u64) {
+pub fn process_bytes() -> (u64, u64) {
     (bytes_of("/proc/self/status", "VmRSS"), bytes_of("/proc/self/status", "VmSize"))
 }

@@ -4,6 +4,7 @@ use super::call::{Call, Reply};
 use super::commands::Command;
 use super::host;
 use super::parse::wrong_type;
+use super::reply::count;
 use super::spec::{Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{DOCUMENT_BYTES_MAX, DocumentBuilder, Kind, Value};
@@ -77,9 +78,15 @@ fn get_log(call: &Call<'_>) -> Result<Reply> {
         Some("global") => {
             let mut line = DocumentBuilder::new();
             line.append("t", Value::DateTime(call.state.started_ms)).append("s", "I").append("c", "CONTROL");
-            line.append("msg", "The service of commands began");
-            reply.append("totalLinesWritten", 1).open_array("log");
-            reply.push(&line.finish().view().to_json()).close();
+            line.append("id", 0).append("ctx", "server").append("msg", "The service of commands began");
+            line.open_document("attr").close();
+            let (lines, total) = call.state.lines.list();
+            reply.append("totalLinesWritten", count(total + 1)).open_array("log");
+            reply.push(&line.finish().view().to_json());
+            lines.iter().for_each(|line| {
+                reply.push(line.as_str());
+            });
+            reply.close();
         }
         Some(name) => {
             return Err(Error::new(ErrorCode::OPERATION_FAILED, format!("No log named '{name}'")));

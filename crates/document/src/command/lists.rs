@@ -44,6 +44,10 @@ fn list_collections(call: &Call<'_>) -> Result<Reply> {
     let filter = Filter::parse(call.document_or_empty("filter"), &call.context()?)?;
     let mut listed = Vec::new();
     for collection in call.state.database.list_collections(call.request.database) {
+        let name = collection.view().get("name").and_then(|name| name.as_str()).unwrap_or_default();
+        if !call.request.client.sees_collection(call.request.database, name) {
+            continue;
+        }
         let shown = if call.is_set("nameOnly") { name_and_type(&collection) } else { collection };
         if filter.matches(shown.view())? {
             listed.push(shown);
@@ -66,7 +70,8 @@ fn list_databases(call: &Call<'_>) -> Result<Reply> {
     let filter = Filter::parse(call.document_or_empty("filter"), &call.context()?)?;
     let (mut reply, mut total, name_only) = (Reply::new(), 0_u64, call.is_set("nameOnly"));
     reply.open_array("databases");
-    for name in call.state.database.list_databases() {
+    let all = call.state.database.list_databases();
+    for name in all.into_iter().filter(|name| call.request.client.sees_database(name)) {
         let mut database = DocumentBuilder::new();
         database.append("name", &name);
         let mut bytes = 0;

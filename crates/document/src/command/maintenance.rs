@@ -1,4 +1,4 @@
-//! Commands that look after the data: `validate`, `compact`, `fsync`, `profile`.
+//! Commands that look after the data: `validate`, `compact`, `fsync`.
 
 use spinney::Shape;
 
@@ -49,13 +49,6 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("fsyncUnlock", Target::Value(&[]), "Would unlock the database.", fsync_unlock)
         .needs(&[Privilege::on_cluster("unlock")])
         .admin_only(),
-    Command::new("profile", Target::Value(FieldType::Number.kinds()), "Tells that nothing is profiled.", profile)
-        .fields(&[
-            Field::optional("slowms", FieldType::Number),
-            Field::optional("sampleRate", FieldType::Number),
-            Field::optional("filter", FieldType::OneOf(&[Kind::Document, Kind::String])),
-        ])
-        .needs(&[Privilege::on_database("enableProfiler")]),
 ];
 
 fn validate(call: &Call<'_>) -> Result<Reply> {
@@ -183,21 +176,4 @@ fn fsync(call: &Call<'_>) -> Result<Reply> {
 
 fn fsync_unlock(_call: &Call<'_>) -> Result<Reply> {
     Err(Error::new(ErrorCode::ILLEGAL_OPERATION, "fsyncUnlock called when not locked"))
-}
-
-fn profile(call: &Call<'_>) -> Result<Reply> {
-    let level = call.request.body.first().and_then(|first| first.value.as_number());
-    match level.and_then(|level| level.trunc_to_i64()) {
-        Some(1 | 2) => {
-            let what = "nothing is profiled; 'currentOp', 'top' and 'explain' tell what is slow";
-            return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
-        }
-        Some(0) if call.value("filter").is_some_and(|filter| filter.as_document().is_some()) => {
-            return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, "a filter of the profiler is not supported"));
-        }
-        _ => {}
-    }
-    let mut reply = Reply::new();
-    reply.append("was", 0).append("slowms", 100).append("sampleRate", 1.0);
-    Ok(reply)
 }

@@ -76,6 +76,13 @@ impl Operations {
         running.get(&id).inspect(|operation| operation.interrupt.kill()).is_some()
     }
 
+    /// Ends all commands early, because the server ends; how many there were.
+    pub fn shut_down(&self) -> usize {
+        let running = self.running.lock();
+        running.values().for_each(|operation| operation.interrupt.shut_down());
+        running.len()
+    }
+
     /// Ends the commands of which `is_meant` is true.
     pub fn kill_where(&self, is_meant: impl Fn(&Operation) -> bool) {
         self.running

@@ -100,7 +100,7 @@ const PARAMETERS: &[Parameter] = &[
         name: "maxBSONDepth",
         at_startup: true,
         get: |_, reply, name| {
-            reply.append(name, i32::try_from(crate::bson::DEPTH_MAX).unwrap_or(i32::MAX));
+            reply.append(name, i32::try_from(crate::bson::MESSAGE_DEPTH_MAX).unwrap_or(i32::MAX));
         },
         set: None,
     },

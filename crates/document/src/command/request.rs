@@ -1,5 +1,8 @@
 //! A command as it comes from a client.
 
+use std::fmt::Debug;
+use std::sync::Arc;
+
 use crate::bson::Document;
 
 /// A command.
@@ -26,4 +29,29 @@ pub struct Client {
     pub application: Option<String>,
     /// The user as `database.name`, if one has logged in.
     pub user: Option<String>,
+    /// What lists of databases and collections are limited to; nothing shows all.
+    pub visible: Option<Arc<dyn Visibility>>,
+}
+
+impl Client {
+    /// Whether a list shows a database.
+    #[must_use]
+    pub fn sees_database(&self, name: &str) -> bool {
+        self.visible.as_ref().is_none_or(|visible| visible.database(name))
+    }
+
+    /// Whether a list shows a collection.
+    #[must_use]
+    pub fn sees_collection(&self, database: &str, name: &str) -> bool {
+        self.visible.as_ref().is_none_or(|visible| visible.collection(database, name))
+    }
+}
+
+/// Which databases and collections a client may see in lists.
+pub trait Visibility: Debug + Send + Sync {
+    /// Whether the client may see a database.
+    fn database(&self, name: &str) -> bool;
+
+    /// Whether the client may see a collection.
+    fn collection(&self, database: &str, name: &str) -> bool;
 }

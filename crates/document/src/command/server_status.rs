@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::call::{Call, Reply};
 use super::commands::Command;
 use super::host;
-use super::spec::{Privilege, Target};
+use super::spec::{Access, Privilege, Target};
 use crate::base::Result;
 use crate::base::num::nearest_f64;
 use crate::bson::{DocumentBuilder, Value};
@@ -33,6 +33,7 @@ const SECTIONS: &[Section] = &[
     ("locks", nothing),
     ("logicalSessionRecordCache", nothing),
     ("network", network),
+    ("opLatencies", latencies),
     ("opcounters", counters),
     ("opcountersRepl", no_counters),
     ("storageEngine", engine),
@@ -41,6 +42,9 @@ const SECTIONS: &[Section] = &[
     ("mem", memory),
     ("metrics", metrics),
 ];
+
+/// The sections that are there only when they are asked for.
+const ASKED: &[Section] = &[("mirroredReads", mirrored)];
 
 fn server_status(call: &Call<'_>) -> Result<Reply> {
     let mut reply = Reply::new();
@@ -53,13 +57,28 @@ fn server_status(call: &Call<'_>) -> Result<Reply> {
     reply.append("uptime", nearest_f64(uptime / 1000)).append("uptimeMillis", uptime);
     reply.append("uptimeEstimate", uptime / 1000).append("localTime", Value::DateTime(now));
     for (name, fill) in SECTIONS {
-        if call.flag(name) != Some(false) {
+        if is_shown(call, name) {
             reply.open_document(name);
             fill(call, &mut reply);
             reply.close();
         }
     }
+    for (name, fill) in ASKED.iter().filter(|(name, _)| call.is_set(name)) {
+        reply.open_document(name);
+        fill(call, &mut reply);
+        reply.close();
+    }
     Ok(reply)
+}
+
+/// Whether a section is shown that is there unless it is left out, by null as well.
+fn is_shown(call: &Call<'_>, name: &str) -> bool {
+    call.request.body.get(name).is_none_or(|value| !value.is_nullish() && crate::expr::value::truth(&value))
+}
+
+/// Reads that were sent to other servers, of which there are none.
+fn mirrored(_call: &Call<'_>, section: &mut DocumentBuilder) {
+    section.append("seen", 0_i64).append("sent", 0_i64);
 }
 
 fn whole(number: u64) -> i64 {
@@ -108,6 +127,18 @@ fn network(call: &Call<'_>, section: &mut DocumentBuilder) {
     section.append("bytesIn", whole(network.bytes_in.load(Ordering::Relaxed)));
     section.append("bytesOut", whole(network.bytes_out.load(Ordering::Relaxed)));
     section.append("numRequests", whole(network.requests.load(Ordering::Relaxed)));
+}
+
+/// How many commands there were and how many microseconds they took, of those that read, write, and do neither.
+fn latencies(call: &Call<'_>, section: &mut DocumentBuilder) {
+    for (name, access) in [("reads", Access::Read), ("writes", Access::Write), ("commands", Access::Neither)] {
+        let (mut micros, mut count) = (0_u64, 0_u64);
+        for (_, timed) in call.state.timings.iter().filter(|(_, timed)| timed.access == access) {
+            micros = micros.saturating_add(timed.micros);
+            count += timed.total;
+        }
+        section.open_document(name).append("latency", whole(micros)).append("ops", whole(count)).close();
+    }
 }
 
 fn counters(call: &Call<'_>, section: &mut DocumentBuilder) {
@@ -184,6 +215,11 @@ fn memory(_call: &Call<'_>, section: &mut DocumentBuilder) {
 
 fn metrics(call: &Call<'_>, section: &mut DocumentBuilder) {
     let counts = call.state.cursors.counts();
+    section.open_document("commands");
+    for (name, timed) in call.state.timings.iter() {
+        section.open_document(name).append("failed", whole(timed.failed)).append("total", whole(timed.total)).close();
+    }
+    section.close();
     section.open_document("cursor").append("timedOut", whole(counts.timed_out));
     section.open_document("open").append("noTimeout", whole(counts.no_timeout));
     section.append("pinned", whole(counts.pinned)).append("total", whole(counts.open)).close().close();

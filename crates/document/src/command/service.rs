@@ -6,6 +6,7 @@ use super::call::{Call, Reply, no_such_command};
 use super::generic::{self, Generic};
 use super::operations::Operation;
 use super::parse;
+use super::profile;
 use super::reply::{append_details, short};
 use super::request::{Client, Request};
 use super::scope::Scoped;
@@ -45,7 +46,7 @@ impl Service {
     /// The service of a database, with options.
     #[must_use]
     pub fn with_options(database: Database, options: ServiceOptions) -> Self {
-        Self { state: Arc::new(State::new(database, options)) }
+        Self { state: Arc::new(State::new(database, options, &table().all())) }
     }
 
     /// The database.
@@ -96,9 +97,10 @@ impl Service {
         let name = request.body.first().map(|first| first.name.to_str_lossy()).unwrap_or_default();
         let command = table().find(&name).ok_or_else(|| no_such_command(&name))?;
         if request.body.get("help").is_some_and(|help| crate::expr::value::truth(&help)) {
-            return Ok(doc! {"help": &format!("help for: {} {}", command.name, command.help), "ok": 1.0});
+            return Ok(help(command));
         }
         self.count(command);
+        let began_us = self.state.database.environment().monotonic_us();
         let mut call = self.call(command, request)?;
         let _running = self.state.operations.begin(Operation {
             id: 0,
@@ -112,11 +114,20 @@ impl Service {
             started_ms: call.now_ms,
             interrupt: Arc::clone(&call.interrupt),
         });
-        let done = dispatch(&mut call);
-        self.note_usage(&call);
-        let mut reply = done.map_err(|error| call.placed(error))?;
-        reply.append("ok", 1.0);
-        Ok(reply.finish())
+        let done = dispatch(&mut call).map_err(|error| call.placed(error)).map(|mut reply| {
+            reply.append("ok", 1.0);
+            reply.finish()
+        });
+        self.note(&call, began_us, &done);
+        done
+    }
+
+    /// Notes a command that has ended: how long it took, and whether it was slow.
+    fn note(&self, call: &Call<'_>, began_us: u64, done: &Result<DocumentBuf>) {
+        let micros = self.state.database.environment().monotonic_us().saturating_sub(began_us);
+        self.state.timings.add(call.command.name, micros, done.is_err());
+        self.note_usage(call, micros);
+        profile::note(call, micros, done);
     }
 
     /// A command whose fields are checked.
@@ -152,10 +163,9 @@ impl Service {
     }
 
     /// Notes how long a command took on its collection.
-    fn note_usage(&self, call: &Call<'_>) {
+    fn note_usage(&self, call: &Call<'_>, micros: u64) {
         if let Some(collection) = call.collection_name() {
-            let millis = self.state.now_ms().saturating_sub(call.now_ms);
-            self.state.usage.add(&format!("{}.{collection}", call.request.database), call.command.name, millis);
+            self.state.usage.add(&format!("{}.{collection}", call.request.database), call.command.name, micros);
         }
     }
 
@@ -180,6 +190,12 @@ fn dispatch(call: &mut Call<'_>) -> Result<Reply> {
         call.table.run(call)
     });
     scoped::leave(call, done)
+}
+
+/// The reply that tells what a command does.
+#[must_use]
+pub fn help(command: &Declaration) -> DocumentBuf {
+    doc! {"help": &format!("help for: {} {}", command.name, command.help), "ok": 1.0}
 }
 
 /// The reply that tells an error.

@@ -1,11 +1,17 @@
 //! What commands share while the service runs.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use spinney::Durability;
 
 use super::cursors::{Cursors, Limits};
+use super::lines::Lines;
 use super::operations::Operations;
+use super::profiler::Profiler;
+use super::slow::SlowCommands;
+use super::spec::Declaration;
+use super::timing::Timings;
 use super::usage::Usage;
 use crate::bson::DocumentBuilder;
 use crate::database::Database;
@@ -66,6 +72,16 @@ pub struct State {
     pub counters: Counters,
     /// How much time commands took on each collection.
     pub usage: Usage,
+    /// How often each command ran and how long it took.
+    pub timings: Timings,
+    /// Which commands are profiled, and which are slow.
+    pub profiler: Profiler,
+    /// The slow commands of late.
+    pub slow: SlowCommands,
+    /// The commands that a server has beside those of the service, for lists.
+    pub others: OnceLock<Vec<&'static Declaration>>,
+    /// The last lines of the log, which a server that logs adds to.
+    pub lines: Arc<Lines>,
     /// When the service began, in milliseconds since 1970.
     pub started_ms: i64,
     /// What may be changed while the service runs.
@@ -75,9 +91,9 @@ pub struct State {
 }
 
 impl State {
-    /// The state of a new service.
+    /// The state of a new service that has these commands.
     #[must_use]
-    pub fn new(database: Database, options: ServiceOptions) -> Self {
+    pub fn new(database: Database, options: ServiceOptions, commands: &[&'static Declaration]) -> Self {
         let started_ms = database.environment().now_ms();
         let settings = Settings { cursor_idle_ms: AtomicU64::new(options.cursor_idle_ms), ..Settings::default() };
         Self {
@@ -90,6 +106,11 @@ impl State {
             operations: Operations::default(),
             counters: Counters::default(),
             usage: Usage::default(),
+            timings: Timings::new(commands),
+            profiler: Profiler::default(),
+            slow: SlowCommands::default(),
+            others: OnceLock::new(),
+            lines: Arc::default(),
             started_ms,
             network: Network::default(),
         }

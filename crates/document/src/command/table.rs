@@ -6,7 +6,8 @@ use super::call::Commands;
 use super::commands::Table;
 use super::{
     aggregate, bulk_write, coll_mod, collections, count, current, explain, explain_writes, find, find_and_modify,
-    general, get_more, indexes, info, insert, lists, maintenance, parameters, server_status, sessions, stats, writes,
+    general, get_more, indexes, info, insert, lists, maintenance, parameters, profile, server_status, sessions, stats,
+    writes,
 };
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -28,6 +29,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         lists::COMMANDS,
         maintenance::COMMANDS,
         parameters::COMMANDS,
+        profile::COMMANDS,
         server_status::COMMANDS,
         sessions::COMMANDS,
         stats::COMMANDS,

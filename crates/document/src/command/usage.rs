@@ -21,18 +21,18 @@ pub struct Usage {
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     count: i64,
-    millis: i64,
+    micros: i64,
 }
 
 impl Times {
     fn plus(self, other: Self) -> Self {
-        Self { count: self.count + other.count, millis: self.millis + other.millis }
+        Self { count: self.count + other.count, micros: self.micros.saturating_add(other.micros) }
     }
 }
 
 impl Usage {
-    /// Notes a command on a collection and the milliseconds that it took.
-    pub fn add(&self, namespace: &str, command: &str, millis: i64) {
+    /// Notes a command on a collection and the microseconds that it took.
+    pub fn add(&self, namespace: &str, command: &str, micros: u64) {
         let kind = match command {
             "find" | "count" | "distinct" | "aggregate" => 0,
             "getMore" => 1,
@@ -49,7 +49,7 @@ impl Usage {
             namespaces.insert(namespace.to_owned(), Default::default());
         }
         if let Some(times) = namespaces.get_mut(namespace).and_then(|times| times.get_mut(kind)) {
-            *times = times.plus(Times { count: 1, millis: millis.max(0) });
+            *times = times.plus(Times { count: 1, micros: i64::try_from(micros).unwrap_or(i64::MAX) });
         }
     }
 
@@ -75,7 +75,7 @@ impl Usage {
 }
 
 fn append(builder: &mut DocumentBuilder, name: &str, times: Times) {
-    builder.open_document(name).append("time", times.millis.saturating_mul(1000)).append("count", times.count).close();
+    builder.open_document(name).append("time", times.micros).append("count", times.count).close();
 }
 
 #[cfg(test)]
@@ -85,8 +85,8 @@ mod tests {
     #[test]
     fn times_are_added_by_kind() {
         let usage = Usage::default();
-        usage.add("a.b", "find", 3);
-        usage.add("a.b", "insert", 4);
+        usage.add("a.b", "find", 3000);
+        usage.add("a.b", "insert", 4000);
         usage.add("a.c", "drop", 1);
         usage.forget("a.c");
         let mut builder = DocumentBuilder::new();

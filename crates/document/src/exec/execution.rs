@@ -13,7 +13,7 @@ use super::row::Row;
 use super::scan::{CollectionScan, IdLookup, IndexScan};
 use super::sort::SortAll;
 use super::stored::StoredDocument;
-use crate::base::{Interrupt, Result};
+use crate::base::{Interrupt, Result, Summary};
 use crate::bson::{DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::CollectionState;
 use crate::keys::{TypeReader, decode_field};
@@ -70,12 +70,14 @@ impl<'r> Execution<'r> {
         let table = collection.table.clone();
         let collated = collection.collation().is_some();
         let run = Run { reader: &*reader, table: &table, query: &query, collated, counts: &counts };
+        note_uses(&plan, collection);
         let root = operator(&run, &plan, query.limit.map(|limit| limit.saturating_add(skip)));
         Self { reader, table, query, collated, plan, root, counts, row: Row::default(), skip, left }
     }
 
     /// The execution ends early by this from now on.
     pub fn watch(&mut self, interrupt: &Arc<Interrupt>) {
+        interrupt.note_plan(Arc::clone(&self.plan) as Summary);
         self.counts.interrupt = Some(Arc::clone(interrupt));
     }
 
@@ -162,6 +164,12 @@ impl<'r> Execution<'r> {
 
     /// Goes to the next row.
     fn step(&mut self) -> Result<bool> {
+        let found = self.next_row();
+        self.counts.tell();
+        found
+    }
+
+    fn next_row(&mut self) -> Result<bool> {
         let (query, collated) = (&*self.query, self.collated);
         let run = Run { reader: &*self.reader, table: &self.table, query, collated, counts: &self.counts };
         while self.skip > 0 {
@@ -192,6 +200,21 @@ impl Iterator for Execution<'_> {
             self.left = 0;
         }
         next
+    }
+}
+
+/// Counts the use of each index of a plan.
+fn note_uses(plan: &Plan, collection: &CollectionState) {
+    match plan {
+        Plan::Nothing => {}
+        Plan::Id(_) => collection.id_uses.add(),
+        Plan::Scan(scan) | Plan::Covered(scan) => match &scan.index {
+            Some(index) => index.uses.add(),
+            None if scan.is_whole() => {}
+            None => collection.id_uses.add(),
+        },
+        Plan::Union(plans) => plans.iter().for_each(|plan| note_uses(plan, collection)),
+        Plan::Sort(input) => note_uses(input, collection),
     }
 }
 

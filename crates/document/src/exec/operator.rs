@@ -31,8 +31,22 @@ pub struct Counts {
     pub keys: Cell<u64>,
     /// Documents.
     pub documents: Cell<u64>,
+    /// How many of them the operation was told of.
+    told: Cell<(u64, u64)>,
     /// What ends the execution early.
     pub(super) interrupt: Option<Arc<Interrupt>>,
+}
+
+impl Counts {
+    /// Tells the operation what was looked at since the last time.
+    pub(super) fn tell(&self) {
+        let (keys, documents) = (self.keys.get(), self.documents.get());
+        if let Some(interrupt) = &self.interrupt {
+            let (keys_told, documents_told) = self.told.get();
+            interrupt.add_examined(keys - keys_told, documents - documents_told);
+        }
+        self.told.set((keys, documents));
+    }
 }
 
 /// After how many entries or documents it is seen whether the execution is to end.

@@ -7,7 +7,7 @@ use crate::aggregate::Report;
 use crate::aggregate::report::scale_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
-use crate::catalog::{CollectionState, IndexSpec, Namespace, Schema};
+use crate::catalog::{CollectionState, IndexSpec, Namespace};
 
 /// Whether a report is about a collection.
 pub(super) fn is_of_collection(report: &Report) -> bool {
@@ -38,7 +38,7 @@ pub(super) fn of_collection(
             Err(Error::new(ErrorCode::new(50933), what))
         }
         ("$collStats", _) => Ok(vec![statistics(collections, namespace, state, report.spec.view())?]),
-        ("$indexStats", Some(state)) => Ok(indexes(collections, &state.schema())),
+        ("$indexStats", Some(state)) => Ok(indexes(collections, state)),
         // There is no cache of plans.
         _ => Ok(Vec::new()),
     }
@@ -152,13 +152,18 @@ fn host(collections: &Collections) -> String {
     collections.server.as_ref().map_or_else(|| "localhost:27017".to_owned(), |server| server.host())
 }
 
-fn indexes(collections: &Collections, schema: &Schema) -> Vec<DocumentBuf> {
+fn indexes(collections: &Collections, state: &CollectionState) -> Vec<DocumentBuf> {
+    let schema = state.schema();
     let id = IndexSpec::of_id(schema.options.collation.as_deref());
-    let all = std::iter::once((&id, true)).chain(schema.indexes.iter().map(|index| (&index.spec, index.ready)));
-    let shown = all.map(|(spec, ready)| {
+    let others = schema.indexes.iter().map(|index| (&index.spec, index.ready, index.uses.count()));
+    let all = std::iter::once((&id, true, state.id_uses.count())).chain(others);
+    let shown = all.map(|(spec, ready, uses)| {
         let mut builder = DocumentBuilder::new();
         builder.append("name", spec.name.as_str()).append("key", spec.pattern.document());
-        builder.append("host", &*host(collections)).open_document("accesses").append("ops", 0_i64);
+        builder
+            .append("host", &*host(collections))
+            .open_document("accesses")
+            .append("ops", i64::try_from(uses).unwrap_or(i64::MAX));
         builder.append("since", Value::DateTime(collections.parts.environment.now_ms())).close();
         if !ready {
             builder.append("building", true);

@@ -73,4 +73,14 @@ impl Scan {
         let [group] = &self.groups[..] else { return false };
         matches!(&group.ranges[..], [(Bound::Unbounded, Bound::Unbounded)])
     }
+
+    /// The scan in a line: its kind, and the pattern of its index.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        match &self.index {
+            Some(index) => format!("IXSCAN {}", index.spec.pattern.document().to_json()),
+            None if self.is_whole() => "COLLSCAN".to_owned(),
+            None => "CLUSTERED_IXSCAN".to_owned(),
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Plans.
 
 use super::scan::Scan;
+use crate::base::interrupt::Summarize;
 
 /// How documents are found.
 #[derive(Clone, Debug)]
@@ -30,9 +31,31 @@ impl Plan {
         }
     }
 
+    fn summarize(&self, parts: &mut Vec<String>) {
+        let part = match self {
+            Self::Nothing => "EOF".to_owned(),
+            Self::Id(_) => "IDHACK".to_owned(),
+            Self::Scan(scan) | Self::Covered(scan) => scan.summary(),
+            Self::Sort(input) => return input.summarize(parts),
+            Self::Union(plans) => return plans.iter().for_each(|plan| plan.summarize(parts)),
+        };
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+
     /// Whether the documents are sorted when all have been found.
     #[must_use]
     pub const fn sorts(&self) -> bool {
         matches!(self, Self::Sort(_))
+    }
+}
+
+impl Summarize for Plan {
+    /// The scans, each once, as profilers and logs show them.
+    fn summary(&self) -> String {
+        let mut parts = Vec::new();
+        self.summarize(&mut parts);
+        parts.join(", ")
     }
 }

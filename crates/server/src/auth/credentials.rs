@@ -68,7 +68,7 @@ impl Mechanism {
         known.ok_or_else(|| {
             let what =
                 format!("Unsupported authentication mechanism {name:?}: there are SCRAM-SHA-256 and SCRAM-SHA-1");
-            Error::new(ErrorCode::new(334), what)
+            Error::new(ErrorCode::MECHANISM_UNAVAILABLE, what)
         })
     }
 

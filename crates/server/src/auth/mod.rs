@@ -1,9 +1,15 @@
-//! Who clients are and what they may do: SCRAM, users, roles. No socket and no storage.
+//! Who clients are and what they may do: SCRAM, users, privileges, roles. No socket and no storage.
 
+pub mod actions;
 pub mod credentials;
+pub mod privilege;
+pub mod role;
 pub mod roles;
 pub mod scram;
 pub mod user;
+pub mod x509;
 
 pub use credentials::{Credential, Mechanism};
+pub use privilege::{Privileges, Resource, Target};
+pub use role::Role;
 pub use user::{RoleName, User};

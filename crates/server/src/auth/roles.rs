@@ -1,23 +1,26 @@
-//! The built-in roles: which actions each allows on what.
-//!
-//! A role is a list of grants. A grant's scope says on what: the database of the role, all databases, the cluster, or
-//! the collections in which users are kept. `system.` collections do not count as a database's, except `system.js`.
+//! The built-in roles: which actions each allows on what, and from which roles it inherits.
 
+use super::actions::{ADMINISTER, MANAGE_CLUSTER, MANAGE_HOST, MANAGE_USERS, MONITOR, READ, WRITE};
+use super::privilege::{Privileges, Resource};
 use super::user::RoleName;
 
 /// On what a grant allows its actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
-    /// The database of the role and its collections.
+    /// The database of the role and its collections but those of the system.
     Database,
-    /// All databases and their collections.
+    /// A collection of the database of the role.
+    DatabaseCollection(&'static str),
+    /// All databases and their collections but those of the system.
     AnyDatabase,
+    /// A collection of each database.
+    AnyCollection(&'static str),
+    /// A collection.
+    Collection(&'static str, &'static str),
     /// The cluster.
     Cluster,
-    /// `admin.system.users` and `admin.system.roles`.
-    UserCollections,
-    /// All collections, also those of the system.
-    Everything,
+    /// Everything.
+    Any,
 }
 
 /// Actions on something.
@@ -38,138 +41,27 @@ struct Role {
     inherits: &'static [&'static str],
 }
 
-/// On what an action is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
-    /// The cluster.
-    Cluster,
-    /// A database; its collections in general.
-    Database(&'a str),
-    /// A collection of a database.
-    Collection(&'a str, &'a str),
-}
+const LIST: &[&str] = &["listDatabases"];
 
-const READ: &[&str] = &[
+/// What administrators of a database may do with the collection of its profiler.
+const PROFILED: &[&str] = &[
     "changeStream",
     "collStats",
+    "convertToCapped",
+    "createCollection",
     "dbHash",
     "dbStats",
+    "dropCollection",
     "find",
     "killCursors",
     "listCollections",
     "listIndexes",
-    "listSearchIndexes",
     "planCacheRead",
 ];
 
-const WRITE: &[&str] = &[
-    "analyze",
-    "bypassDocumentValidation",
-    "collMod",
-    "convertToCapped",
-    "createCollection",
-    "createIndex",
-    "createSearchIndexes",
-    "dropCollection",
-    "dropIndex",
-    "emptycapped",
-    "insert",
-    "remove",
-    "renameCollectionSameDB",
-    "update",
-];
-
-const ADMINISTER: &[&str] = &[
-    "analyze",
-    "bypassDocumentValidation",
-    "collMod",
-    "collStats",
-    "compact",
-    "convertToCapped",
-    "createCollection",
-    "createIndex",
-    "dbStats",
-    "dropCollection",
-    "dropDatabase",
-    "dropIndex",
-    "enableProfiler",
-    "indexStats",
-    "killCursors",
-    "listCollections",
-    "listIndexes",
-    "planCacheIndexFilter",
-    "planCacheRead",
-    "planCacheWrite",
-    "reIndex",
-    "renameCollectionSameDB",
-    "storageDetails",
-    "validate",
-];
-
-const MANAGE_USERS: &[&str] = &[
-    "changeCustomData",
-    "changePassword",
-    "createRole",
-    "createUser",
-    "dropRole",
-    "dropUser",
-    "grantRole",
-    "revokeRole",
-    "setAuthenticationRestriction",
-    "viewRole",
-    "viewUser",
-];
-
-const MONITOR: &[&str] = &[
-    "checkFreeMonitoringStatus",
-    "connPoolStats",
-    "getCmdLineOpts",
-    "getDefaultRWConcern",
-    "getLog",
-    "getParameter",
-    "hostInfo",
-    "inprog",
-    "listDatabases",
-    "listSessions",
-    "netstat",
-    "replSetGetConfig",
-    "replSetGetStatus",
-    "serverStatus",
-    "top",
-];
-
-const MANAGE_HOST: &[&str] = &[
-    "applicationMessage",
-    "closeAllDatabases",
-    "connPoolSync",
-    "dropConnections",
-    "flushRouterConfig",
-    "fsync",
-    "invalidateUserCache",
-    "killAnyCursor",
-    "killAnySession",
-    "killop",
-    "logRotate",
-    "oidReset",
-    "resync",
-    "rotateCertificates",
-    "setParameter",
-    "shutdown",
-    "touch",
-    "unlock",
-];
-
-const MANAGE_CLUSTER: &[&str] = &[
-    "appendOplogNote",
-    "replSetConfigure",
-    "replSetGetConfig",
-    "replSetGetStatus",
-    "replSetStateChange",
-    "setDefaultRWConcern",
-    "setFeatureCompatibilityVersion",
-];
-
-const LIST: &[&str] = &["listDatabases"];
+/// The collections in which users and roles are kept.
+const USERS: Scope = Scope::Collection("admin", "system.users");
+const ROLES_KEPT: Scope = Scope::Collection("admin", "system.roles");
 
 const fn grant(actions: &'static [&'static str], scope: Scope) -> Grant {
     Grant { actions, scope }
@@ -183,22 +75,47 @@ const fn admin_role(name: &'static str, grants: &'static [Grant], inherits: &'st
     Role { name, admin_only: true, grants, inherits }
 }
 
-/// The roles. A role that others have the grants of stands before them.
-const ROLES: [Role; 16] = [
-    role("read", &[grant(READ, Scope::Database)], &[]),
-    role("readWrite", &[grant(WRITE, Scope::Database)], &["read"]),
-    role("dbAdmin", &[grant(ADMINISTER, Scope::Database)], &[]),
+/// The roles.
+const ROLES: [Role; 17] = [
+    role("read", &[grant(READ, Scope::Database), grant(READ, Scope::DatabaseCollection("system.js"))], &[]),
+    role(
+        "readWrite",
+        &[grant(WRITE, Scope::Database), grant(WRITE, Scope::DatabaseCollection("system.js"))],
+        &["read"],
+    ),
+    role(
+        "dbAdmin",
+        &[grant(ADMINISTER, Scope::Database), grant(PROFILED, Scope::DatabaseCollection("system.profile"))],
+        &[],
+    ),
     role("userAdmin", &[grant(MANAGE_USERS, Scope::Database)], &[]),
     role("dbOwner", &[], &["readWrite", "dbAdmin", "userAdmin"]),
     role("enableSharding", &[], &[]),
-    admin_role("readAnyDatabase", &[grant(READ, Scope::AnyDatabase), grant(LIST, Scope::Cluster)], &[]),
-    admin_role("readWriteAnyDatabase", &[grant(WRITE, Scope::AnyDatabase)], &["readAnyDatabase"]),
-    admin_role("dbAdminAnyDatabase", &[grant(ADMINISTER, Scope::AnyDatabase), grant(LIST, Scope::Cluster)], &[]),
+    admin_role(
+        "readAnyDatabase",
+        &[grant(READ, Scope::AnyDatabase), grant(READ, Scope::AnyCollection("system.js")), grant(LIST, Scope::Cluster)],
+        &[],
+    ),
+    admin_role(
+        "readWriteAnyDatabase",
+        &[grant(WRITE, Scope::AnyDatabase), grant(WRITE, Scope::AnyCollection("system.js"))],
+        &["readAnyDatabase"],
+    ),
+    admin_role(
+        "dbAdminAnyDatabase",
+        &[
+            grant(ADMINISTER, Scope::AnyDatabase),
+            grant(PROFILED, Scope::AnyCollection("system.profile")),
+            grant(LIST, Scope::Cluster),
+        ],
+        &[],
+    ),
     admin_role(
         "userAdminAnyDatabase",
         &[
             grant(MANAGE_USERS, Scope::AnyDatabase),
-            grant(READ, Scope::UserCollections),
+            grant(READ, USERS),
+            grant(READ, ROLES_KEPT),
             grant(&["listDatabases", "invalidateUserCache"], Scope::Cluster),
         ],
         &[],
@@ -208,6 +125,7 @@ const ROLES: [Role; 16] = [
         &[
             grant(MONITOR, Scope::Cluster),
             grant(&["collStats", "dbStats", "getDatabaseVersion", "indexStats", "useUUID"], Scope::AnyDatabase),
+            grant(&["find"], Scope::AnyCollection("system.profile")),
         ],
         &[],
     ),
@@ -221,7 +139,7 @@ const ROLES: [Role; 16] = [
     admin_role(
         "backup",
         &[
-            grant(READ, Scope::Everything),
+            grant(READ, Scope::Any),
             grant(&["appendOplogNote", "getParameter", "listDatabases", "serverStatus"], Scope::Cluster),
         ],
         &[],
@@ -229,148 +147,108 @@ const ROLES: [Role; 16] = [
     admin_role(
         "restore",
         &[
-            grant(WRITE, Scope::Everything),
-            grant(&["dropDatabase", "listCollections", "listIndexes"], Scope::AnyDatabase),
+            grant(WRITE, Scope::Any),
+            grant(
+                &["bypassDocumentValidation", "collMod", "dropDatabase", "listCollections", "listIndexes"],
+                Scope::AnyDatabase,
+            ),
             grant(MANAGE_USERS, Scope::AnyDatabase),
-            grant(&["find"], Scope::UserCollections),
-            grant(&["getParameter", "listDatabases"], Scope::Cluster),
+            grant(&["find"], USERS),
+            grant(&["find"], ROLES_KEPT),
+            grant(&["getParameter", "listDatabases", "serverStatus"], Scope::Cluster),
         ],
         &[],
     ),
+    admin_role(
+        "root",
+        &[grant(&["validate"], Scope::AnyCollection("system.js"))],
+        &["readWriteAnyDatabase", "dbAdminAnyDatabase", "userAdminAnyDatabase", "clusterAdmin", "backup", "restore"],
+    ),
 ];
-
-/// What `root` has the grants of.
-const ROOT: [&str; 6] =
-    ["readWriteAnyDatabase", "dbAdminAnyDatabase", "userAdminAnyDatabase", "clusterAdmin", "backup", "restore"];
 
 /// The names of the built-in roles of a database.
 pub fn names(database: &str) -> impl Iterator<Item = &'static str> {
     let admin = database == "admin";
-    let roles = ROLES.iter().filter(move |role| admin || !role.admin_only).map(|role| role.name);
-    roles.chain(admin.then_some("root"))
+    ROLES.iter().filter(move |role| admin || !role.admin_only).map(|role| role.name)
 }
 
-/// The roles whose grants a built-in role has, if there is such a role.
-#[must_use]
-pub fn inherited(name: &str) -> Option<&'static [&'static str]> {
-    if name == "root" {
-        return Some(&ROOT);
-    }
-    ROLES.iter().find(|role| role.name == name).map(|role| role.inherits)
+fn find(name: &RoleName) -> Option<&'static Role> {
+    ROLES.iter().find(|role| role.name == name.role && (!role.admin_only || name.database == "admin"))
 }
 
 /// Whether there is a built-in role.
 #[must_use]
 pub fn is_built_in(role: &RoleName) -> bool {
-    names(&role.database).any(|name| name == role.role)
+    find(role).is_some()
 }
 
-/// Whether one of the roles allows an action on something.
+/// The roles whose grants a built-in role has, and the privileges of its own, if there is such a role.
 #[must_use]
-pub fn allow(roles: &[RoleName], action: &str, target: Target<'_>) -> bool {
-    roles.iter().any(|role| is_built_in(role) && allows(&role.role, &role.database, action, target))
-}
-
-fn allows(name: &str, database: &str, action: &str, target: Target<'_>) -> bool {
-    let own = ROLES.iter().find(|role| role.name == name).map_or(&[][..], |role| role.grants);
-    own.iter().any(|grant| grant.actions.contains(&action) && covers(grant.scope, database, target))
-        || inherited(name).unwrap_or_default().iter().any(|other| allows(other, database, action, target))
-}
-
-fn covers(scope: Scope, of: &str, target: Target<'_>) -> bool {
-    let plain = |collection: &str| !collection.starts_with("system.") || collection == "system.js";
-    match (scope, target) {
-        (Scope::Cluster, Target::Cluster) | (Scope::AnyDatabase | Scope::Everything, Target::Database(_)) => true,
-        (Scope::Database, Target::Database(database)) => database == of,
-        (Scope::Database, Target::Collection(database, collection)) => database == of && plain(collection),
-        (Scope::AnyDatabase, Target::Collection(_, collection)) => plain(collection),
-        (Scope::UserCollections, Target::Collection(database, collection)) => {
-            database == "admin" && ["system.users", "system.roles"].contains(&collection)
-        }
-        (Scope::Everything, Target::Collection(..)) => true,
-        _ => false,
+pub fn contents(name: &RoleName) -> Option<(Vec<RoleName>, Privileges)> {
+    let role = find(name)?;
+    let mut privileges = Privileges::default();
+    for grant in role.grants {
+        privileges.add(&resource(grant.scope, &name.database), grant.actions.iter().copied());
     }
+    let inherits = role.inherits.iter();
+    let roles = inherits.map(|role| RoleName { role: (*role).to_owned(), database: name.database.clone() });
+    Some((roles.collect(), privileges))
 }
 
-/// A privilege as `connectionStatus`, `usersInfo` and `rolesInfo` show it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
-    /// The database; empty for all. Nothing for the cluster.
-    pub database: Option<String>,
-    /// The collection; empty for all.
-    pub collection: &'static str,
-    /// The actions, sorted.
-    pub actions: Vec<&'static str>,
-}
-
-/// The privileges that roles give, one for each resource.
-#[must_use]
-pub fn privileges(roles: &[RoleName]) -> Vec<Shown> {
-    let mut shown: Vec<Shown> = Vec::new();
-    for role in roles.iter().filter(|role| is_built_in(role)) {
-        collect(&role.role, &role.database, &mut shown);
-    }
-    for privilege in &mut shown {
-        privilege.actions.sort_unstable();
-        privilege.actions.dedup();
-    }
-    shown
-}
-
-fn collect(name: &str, database: &str, shown: &mut Vec<Shown>) {
-    for grant in ROLES.iter().find(|role| role.name == name).map_or(&[][..], |role| role.grants) {
-        let resources: &[(Option<&str>, &'static str)] = match grant.scope {
-            Scope::Database => &[(Some(database), "")],
-            Scope::AnyDatabase | Scope::Everything => &[(Some(""), "")],
-            Scope::Cluster => &[(None, "")],
-            Scope::UserCollections => &[(Some("admin"), "system.users"), (Some("admin"), "system.roles")],
-        };
-        for (database, collection) in resources {
-            let same = |shown: &&mut Shown| shown.database.as_deref() == *database && shown.collection == *collection;
-            match shown.iter_mut().find(same) {
-                Some(shown) => shown.actions.extend(grant.actions),
-                None => shown.push(Shown {
-                    database: database.map(str::to_owned),
-                    collection,
-                    actions: grant.actions.to_vec(),
-                }),
-            }
-        }
-    }
-    for other in inherited(name).unwrap_or_default() {
-        collect(other, database, shown);
+fn resource(scope: Scope, database: &str) -> Resource {
+    match scope {
+        Scope::Database => Resource::collections(database, ""),
+        Scope::DatabaseCollection(collection) => Resource::collections(database, collection),
+        Scope::AnyDatabase => Resource::collections("", ""),
+        Scope::AnyCollection(collection) => Resource::collections("", collection),
+        Scope::Collection(database, collection) => Resource::collections(database, collection),
+        Scope::Cluster => Resource::Cluster,
+        Scope::Any => Resource::Any,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::actions;
+    use crate::auth::privilege::Target;
 
-    fn roles(names: &[(&str, &str)]) -> Vec<RoleName> {
-        let role = |(role, database): &(&str, &str)| RoleName { role: (*role).into(), database: (*database).into() };
-        names.iter().map(role).collect()
+    fn grants(role: &str, database: &str) -> Privileges {
+        let (mut all, mut left) =
+            (Privileges::default(), vec![RoleName { role: role.into(), database: database.into() }]);
+        while let Some(role) = left.pop() {
+            let (roles, privileges) = contents(&role).unwrap_or_default();
+            left.extend(roles);
+            all.add_all(&privileges);
+        }
+        all
     }
 
     #[test]
     fn a_role_of_a_database_ends_there() {
-        let read = roles(&[("read", "app")]);
-        assert!(allow(&read, "find", Target::Collection("app", "c")));
-        assert!(allow(&read, "listCollections", Target::Database("app")));
+        let read = grants("read", "app");
+        assert!(read.allow("find", Target::Collection("app", "c")));
+        assert!(read.allow("find", Target::Collection("app", "system.js")));
+        assert!(read.allow("listCollections", Target::Database("app")));
         for (action, target) in [
             ("insert", Target::Collection("app", "c")),
             ("find", Target::Collection("other", "c")),
             ("find", Target::Collection("app", "system.users")),
+            ("find", Target::Collection("app", "system.profile")),
             ("listCollections", Target::Database("other")),
             ("listDatabases", Target::Cluster),
         ] {
-            assert!(!allow(&read, action, target), "{action} {target:?}");
+            assert!(!read.allow(action, target), "{action} {target:?}");
         }
-        let write = roles(&[("readWrite", "app")]);
-        assert!(allow(&write, "insert", Target::Collection("app", "c")));
-        assert!(allow(&write, "find", Target::Collection("app", "c")));
-        assert!(!allow(&write, "createUser", Target::Database("app")));
-        assert!(!allow(&write, "dropDatabase", Target::Database("app")));
-        assert!(allow(&roles(&[("dbOwner", "app")]), "dropDatabase", Target::Database("app")));
+        let write = grants("readWrite", "app");
+        assert!(write.allow("insert", Target::Collection("app", "c")));
+        assert!(write.allow("find", Target::Collection("app", "c")));
+        for action in ["createUser", "dropDatabase", "collMod", "bypassDocumentValidation", "enableProfiler"] {
+            assert!(!write.allow(action, Target::Database("app")), "{action}");
+        }
+        assert!(grants("dbOwner", "app").allow("dropDatabase", Target::Database("app")));
+        assert!(grants("dbAdmin", "app").allow("find", Target::Collection("app", "system.profile")));
+        assert!(!grants("dbAdmin", "app").allow("find", Target::Collection("app", "c")));
     }
 
     #[test]
@@ -378,31 +256,37 @@ mod tests {
         let users = Target::Collection("admin", "system.users");
         for name in names("admin") {
             let sees = ["userAdminAnyDatabase", "backup", "restore", "root"].contains(&name);
-            assert_eq!(allow(&roles(&[(name, "admin")]), "find", users), sees, "{name}");
+            assert_eq!(grants(name, "admin").allow("find", users), sees, "{name}");
         }
     }
 
     #[test]
-    fn root_has_what_every_other_role_has() {
-        let root = roles(&[("root", "admin")]);
+    fn root_has_what_every_other_role_has_and_every_action_is_known() {
+        let root = grants("root", "admin");
         for name in names("admin") {
-            for shown in privileges(&roles(&[(name, "admin")])) {
-                let target = match &shown.database {
-                    None => Target::Cluster,
-                    Some(_) if !shown.collection.is_empty() => Target::Collection("admin", shown.collection),
-                    Some(database) => Target::Database(database),
+            for privilege in grants(name, "admin").iter() {
+                let target = match &privilege.resource {
+                    Resource::Cluster | Resource::Any => Target::Cluster,
+                    Resource::Collections { collection, .. } if !collection.is_empty() => {
+                        Target::Collection("admin", collection)
+                    }
+                    Resource::Collections { database, .. } => Target::Database(database),
                 };
-                assert!(shown.actions.iter().all(|action| allow(&root, action, target)), "{name}: {shown:?}");
+                assert!(privilege.actions.iter().all(|action| root.allow(action, target)), "{name}: {privilege:?}");
+                assert!(privilege.actions.iter().all(|action| actions::is_known(action)), "{name}: {privilege:?}");
+            }
+            for inherited in ROLES.iter().find(|role| role.name == name).map_or(&[][..], |role| role.inherits) {
+                assert!(names("admin").any(|name| name == *inherited), "{name}: {inherited}");
             }
         }
-        assert!(inherited("root").unwrap().iter().all(|name| inherited(name).is_some()));
     }
 
     #[test]
     fn roles_of_all_databases_are_of_admin_only() {
-        let misplaced = roles(&[("root", "app"), ("readAnyDatabase", "app"), ("nothing", "admin")]);
-        assert!(misplaced.iter().all(|role| !is_built_in(role)));
-        assert!(!allow(&misplaced, "find", Target::Collection("app", "c")));
+        for (role, database) in [("root", "app"), ("readAnyDatabase", "app"), ("nothing", "admin")] {
+            let name = RoleName { role: role.to_owned(), database: database.to_owned() };
+            assert!(!is_built_in(&name) && contents(&name).is_none());
+        }
         assert!(is_built_in(&RoleName { role: "read".into(), database: "app".into() }));
     }
 }

@@ -1,5 +1,7 @@
 //! Users as `admin.system.users` holds them.
 
+use std::fmt;
+
 use spinney_document::bson::{Array, Document, DocumentBuf, DocumentBuilder, Value};
 use spinney_document::{Error, ErrorCode, Result};
 
@@ -15,6 +17,20 @@ pub struct RoleName {
     pub database: String,
 }
 
+impl RoleName {
+    /// The `_id` of a role's document.
+    #[must_use]
+    pub fn key(&self) -> String {
+        User::key(&self.database, &self.role)
+    }
+}
+
+impl fmt::Display for RoleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.role, self.database)
+    }
+}
+
 /// A user.
 #[derive(Clone, Debug)]
 pub struct User {
@@ -26,6 +42,8 @@ pub struct User {
     pub id: [u8; 16],
     /// The credentials, one for each mechanism that the user may use.
     pub credentials: Vec<(Mechanism, Credential)>,
+    /// Whether something else than a password proves the user: a certificate.
+    pub external: bool,
     /// The roles.
     pub roles: Vec<RoleName>,
     /// What programs keep with the user.
@@ -37,7 +55,15 @@ pub struct User {
 /// # Errors
 /// `BadValue` (2) for another form, those of [`Fields`].
 pub fn parse_roles(roles: Array<'_>, database: &str) -> Result<Vec<RoleName>> {
-    let parsed = roles.values().map(|role| match (role.as_str(), role.as_document()) {
+    roles.values().map(|role| parse_role(role, database)).collect()
+}
+
+/// The role that a value names: a role of `database`, or `{role, db}`.
+///
+/// # Errors
+/// As [`parse_roles`].
+pub fn parse_role(role: Value<'_>, database: &str) -> Result<RoleName> {
+    match (role.as_str(), role.as_document()) {
         (Some(role), _) => Ok(RoleName { role: role.to_owned(), database: database.to_owned() }),
         (None, Some(document)) => {
             let fields = Fields::new("roles", document);
@@ -45,8 +71,7 @@ pub fn parse_roles(roles: Array<'_>, database: &str) -> Result<Vec<RoleName>> {
             Ok(RoleName { role: role.to_owned(), database: database.to_owned() })
         }
         _ => Err(Error::bad_value("Role names must be either strings or objects")),
-    });
-    parsed.collect()
+    }
 }
 
 /// Appends roles as an array of `{role, db}`.
@@ -85,7 +110,9 @@ impl User {
             }
         }
         let roles = fields.array("roles")?.unwrap_or(Array::empty());
+        let external = fields.nested("credentials")?.is_some_and(|all| all.get("external") == Some(Value::Bool(true)));
         Ok(Self {
+            external,
             name: name.to_owned(),
             database: database.to_owned(),
             id,
@@ -93,6 +120,12 @@ impl User {
             roles: parse_roles(roles, database)?,
             custom_data: fields.nested("customData")?.map(DocumentBuf::from),
         })
+    }
+
+    /// The names of the mechanisms by which the user may log in.
+    pub fn mechanisms(&self) -> impl Iterator<Item = &'static str> {
+        let scram = self.credentials.iter().map(|(mechanism, _)| mechanism.name());
+        scram.chain(self.external.then_some("external"))
     }
 
     /// The document of `admin.system.users` that the user is.
@@ -103,6 +136,9 @@ impl User {
         builder.append("userId", Value::Binary(4, &self.id));
         builder.append("user", self.name.as_str()).append("db", self.database.as_str());
         builder.open_document("credentials");
+        if self.external {
+            builder.append("external", true);
+        }
         for (mechanism, credential) in &self.credentials {
             builder.append(mechanism.name(), &credential.document());
         }
@@ -122,7 +158,7 @@ impl User {
         let found = self.credentials.iter().find(|(known, _)| *known == mechanism).map(|(_, credential)| credential);
         found.ok_or_else(|| {
             let what = format!("Unable to use {} based authentication for this user", mechanism.name());
-            Error::new(ErrorCode::new(334), what)
+            Error::new(ErrorCode::MECHANISM_UNAVAILABLE, what)
         })
     }
 }
@@ -139,6 +175,7 @@ mod tests {
             database: "app".to_owned(),
             id: [7; 16],
             credentials: vec![(Mechanism::Sha256, credential)],
+            external: false,
             roles: vec![RoleName { role: "read".to_owned(), database: "other".to_owned() }],
             custom_data: Some(spinney_document::doc! {"a": 1}),
         };

@@ -1,6 +1,5 @@
 //! Reading the fields of a command, with the errors that clients know.
 
-use spinney_document::base::num::trunc_to_i64;
 use spinney_document::bson::{Array, Document, Value};
 use spinney_document::{Error, ErrorCode, Result};
 
@@ -111,10 +110,5 @@ pub fn truth(value: &Value<'_>) -> Option<bool> {
 /// The whole number that a number is, without its fraction.
 #[must_use]
 pub fn whole(value: &Value<'_>) -> Option<i64> {
-    match value {
-        Value::Int32(number) => Some(i64::from(*number)),
-        Value::Int64(number) => Some(*number),
-        Value::Double(number) => trunc_to_i64(*number),
-        _ => None,
-    }
+    value.as_number()?.trunc_to_i64()
 }

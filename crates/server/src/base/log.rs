@@ -1,11 +1,14 @@
-//! The log of a server: one line an event, as text or as JSON. Values of commands and secrets never get there.
+//! The log of a server: one line an event, as text or as JSON. Secrets never get there; values of commands only with
+//! those that are slow.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use spinney_document::bson::DocumentBuilder;
 use spinney_document::bson::date::to_iso;
+use spinney_document::bson::{Document, DocumentBuilder, Value};
+use spinney_document::command::lines::Lines;
 
 use super::clock::now_ms;
 
@@ -23,6 +26,8 @@ pub enum Level {
 pub struct Log {
     json: bool,
     sink: Sink,
+    /// The last lines, which the command `getLog` shows.
+    lines: OnceLock<Arc<Lines>>,
 }
 
 #[derive(Debug)]
@@ -35,13 +40,13 @@ impl Log {
     /// A log on standard error, as JSON or as text.
     #[must_use]
     pub fn stderr(json: bool) -> Self {
-        Self { json, sink: Sink::Stderr }
+        Self { json, sink: Sink::Stderr, lines: OnceLock::new() }
     }
 
     /// A log in memory, for tests.
     #[must_use]
     pub fn memory(json: bool) -> Self {
-        Self { json, sink: Sink::Memory(Mutex::default()) }
+        Self { json, sink: Sink::Memory(Mutex::default()), lines: OnceLock::new() }
     }
 
     /// What a log in memory holds.
@@ -53,9 +58,48 @@ impl Log {
         }
     }
 
+    /// Keeps the last lines there as well; only the first call counts.
+    pub fn keep_in(&self, lines: Arc<Lines>) {
+        drop(self.lines.set(lines));
+    }
+
     /// Writes an event with its fields. A log that cannot be written is no reason to stop.
     pub fn event(&self, level: Level, event: &str, fields: &[(&str, &str)]) {
-        let line = if self.json { as_json(level, event, fields) } else { as_text(level, event, fields) };
+        let mut attributes = DocumentBuilder::new();
+        for (name, value) in fields {
+            attributes.append(name.replace('\0', ""), *value);
+        }
+        let attributes = attributes.finish();
+        self.keep(level, "CONTROL", event, attributes.view());
+        self.write(&if self.json { as_json(level, event, attributes.view()) } else { as_text(level, event, fields) });
+    }
+
+    /// Writes that a command was slow: what `system.profile` would hold of it.
+    pub fn slow(&self, command: Document<'_>) {
+        const EVENT: &str = "Slow query";
+        self.keep(Level::Info, "COMMAND", EVENT, command);
+        if self.json {
+            self.write(&as_json(Level::Info, EVENT, command));
+        } else {
+            let values: Vec<_> =
+                command.elements().map(|element| (element.name.to_str_lossy(), text_of(&element.value))).collect();
+            let fields: Vec<_> = values.iter().map(|(name, value)| (&**name, value.as_str())).collect();
+            self.write(&as_text(Level::Info, EVENT, &fields));
+        }
+    }
+
+    /// Keeps an event in the form in which MongoDB writes its log.
+    fn keep(&self, level: Level, component: &str, event: &str, attributes: Document<'_>) {
+        let Some(lines) = self.lines.get() else { return };
+        let severity = if level == Level::Warning { "W" } else { "I" };
+        let connection = attributes.get("connection").map(|value| format!("conn{}", text_of(&value)));
+        let mut line = DocumentBuilder::new();
+        line.append("t", Value::DateTime(now_ms())).append("s", severity).append("c", component).append("id", 0);
+        line.append("ctx", connection.as_deref().unwrap_or("server")).append("msg", event).append("attr", attributes);
+        lines.add(line.finish().view().to_json());
+    }
+
+    fn write(&self, line: &str) {
         match &self.sink {
             Sink::Stderr => drop(std::io::stderr().lock().write_all(line.as_bytes())),
             Sink::Memory(bytes) => bytes.lock().extend_from_slice(line.as_bytes()),
@@ -80,12 +124,15 @@ fn name(level: Level) -> &'static str {
     }
 }
 
-fn as_json(level: Level, event: &str, fields: &[(&str, &str)]) -> String {
+/// A value without the quotes of a string.
+fn text_of(value: &Value<'_>) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn as_json(level: Level, event: &str, fields: Document<'_>) -> String {
     let mut builder = DocumentBuilder::new();
     builder.append("time", to_iso(now_ms()).as_str()).append("level", name(level)).append("event", event);
-    for (name, value) in fields {
-        builder.append(name.replace('\0', ""), *value);
-    }
+    builder.append_all(fields);
     builder.finish().view().to_json() + "\n"
 }
 

@@ -2,14 +2,14 @@
 
 use spinney_document::base::num::u32_of;
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
-use spinney_document::command::service::failed;
+use spinney_document::command::service::{failed, help};
 use spinney_document::command::{Request, generic, parse};
 use spinney_document::{Error, ErrorCode, Result};
 
 use super::session::Session;
 use super::spec::{Call, Incoming};
 use super::{authorize, open_transaction, table};
-use crate::base::fields::whole;
+use crate::base::fields::{truth, whole};
 use crate::state::Server;
 use crate::state::fail_points::{Loss, Place};
 
@@ -82,16 +82,17 @@ fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> R
     let Some(command) = table::find(name, server.settings.test_commands) else {
         return run_of_library(server, session, incoming);
     };
-    if !command.declaration.everywhere && incoming.database != "admin" {
+    if !command.declaration().everywhere && incoming.database != "admin" {
         let what = format!("{name} may only be run against the admin database.");
         return Err(Error::new(ErrorCode::UNAUTHORIZED, what));
     }
-    authorize::check(server, session, incoming, &command.declaration, command.before_login)?;
-    if !command.lenient {
-        parse::check(&command.declaration, generic::FIELDS, &request(session, incoming))?;
+    if incoming.body.get("help").as_ref().and_then(truth) == Some(true) {
+        return Ok(help(command.declaration()));
     }
+    authorize::check(server, session, incoming, command.declaration(), command.before_login)?;
+    parse::check(command.declaration(), generic::FIELDS, &request(session, incoming))?;
     let mut call = Call { server, session, database: incoming.database, name, body: incoming.body };
-    let mut reply = (command.run)(&mut call)?;
+    let mut reply = (command.command.run)(&mut call)?;
     reply.append("ok", 1.0);
     Ok(reply.finish())
 }

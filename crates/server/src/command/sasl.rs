@@ -4,9 +4,8 @@
 use spinney_document::bson::{Document, DocumentBuilder, Value};
 use spinney_document::{Error, ErrorCode, Result};
 
-use super::session::{Conversation, Login};
+use super::session::{Conversation, EXTERNAL, Login};
 use super::spec::Call;
-use crate::auth::roles::{Shown, privileges};
 use crate::auth::scram::{ClientFirst, Scram, refused};
 use crate::auth::user::append_roles;
 use crate::auth::{Credential, Mechanism, RoleName, User};
@@ -43,11 +42,11 @@ fn begin(call: &mut Call<'_>, fields: Fields<'_>, database: &str) -> Result<Docu
     let first = ClientFirst::parse(&payload_of(fields)?)?;
     let options = fields.nested("options")?.unwrap_or(Document::empty());
     let short = Fields::new("options", options).bool("skipEmptyExchange")?.unwrap_or(false);
-    let users = &call.server.users;
-    let user = users.find(database, &first.user)?;
+    let accounts = &call.server.accounts;
+    let user = accounts.users.find(&User::key(database, &first.user))?;
     let credential = match &user {
         Some(user) => user.credential(mechanism).map_err(|error| failed(call, database, &first.user, error))?.clone(),
-        None => Credential::of_nobody(mechanism, users.secret(), &User::key(database, &first.user)),
+        None => Credential::of_nobody(mechanism, accounts.secret(), &User::key(database, &first.user)),
     };
     let (scram, reply) = Scram::begin(mechanism, &first, credential)?;
     call.session.conversation = Some(Conversation {
@@ -92,29 +91,30 @@ pub fn continue_conversation(call: &mut Call<'_>) -> Result<DocumentBuilder> {
         if !payload.is_empty() {
             return Err(refused());
         }
-        log_in(call, &conversation)?;
+        log_in(call, &conversation.database, &conversation.user)?;
         return Ok(reply_of(&[], true));
     }
     let proved =
         conversation.scram.finish(&payload).and_then(|last| if conversation.known { Ok(last) } else { Err(refused()) });
     let last = proved.map_err(|error| failed(call, &conversation.database, &conversation.user, error))?;
     if conversation.short {
-        log_in(call, &conversation)?;
+        log_in(call, &conversation.database, &conversation.user)?;
         return Ok(reply_of(&last, true));
     }
     call.session.conversation = Some(Conversation { proved: true, ..conversation });
     Ok(reply_of(&last, false))
 }
 
-/// Makes the user of a conversation one of the connection's.
-fn log_in(call: &mut Call<'_>, conversation: &Conversation) -> Result<()> {
-    let generation = call.server.users.generation();
-    let user = call.server.users.find(&conversation.database, &conversation.user)?.ok_or_else(refused)?;
-    let others = std::mem::take(&mut call.session.logins);
-    call.session.logins = others.into_iter().filter(|login| login.database != user.database).collect();
+/// Makes a user one of the connection's.
+fn log_in(call: &mut Call<'_>, database: &str, name: &str) -> Result<()> {
+    let accounts = &call.server.accounts;
+    let generation = accounts.generation();
+    let user = accounts.users.find(&User::key(database, name))?.ok_or_else(refused)?;
+    let mut logins: Vec<Login> =
+        call.session.logins.iter().filter(|login| login.database != user.database).cloned().collect();
     let (name, database) = (user.name.clone(), user.database.clone());
-    call.session.logins.push(Login { name, database, id: user.id, roles: user.roles, generation });
-    call.session.tell_library();
+    logins.push(Login { name, database, id: user.id, roles: user.roles });
+    call.session.set_logins(logins, accounts, generation)?;
     call.server.counters.authenticated.add(1);
     let connection = call.session.client.connection.to_string();
     let fields = [("connection", connection.as_str()), ("user", &user.name), ("db", &user.database)];
@@ -125,23 +125,57 @@ fn log_in(call: &mut Call<'_>, conversation: &Conversation) -> Result<()> {
 /// `logout`: of the users of a database.
 ///
 /// # Errors
-/// None.
+/// Those of the engine.
 pub fn logout(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     let database = call.database;
-    call.session.logins.retain(|login| login.database != database);
-    call.session.tell_library();
+    let accounts = &call.server.accounts;
+    let generation = accounts.generation();
+    let (gone, left): (Vec<_>, Vec<_>) =
+        call.session.logins.iter().cloned().partition(|login| login.database == database);
+    call.session.set_logins(left, accounts, generation)?;
+    for login in &gone {
+        super::users::note(call, "logged out", &[("user", &login.name)]);
+    }
     Ok(DocumentBuilder::new())
 }
 
-/// `authenticate`: by certificates, which is not there, or by a mechanism that MongoDB has given up.
+/// `authenticate`: by the certificate that the client has shown when it connected.
 ///
 /// # Errors
-/// `MechanismUnavailable` (334).
+/// `AuthenticationFailed` (18), `MechanismUnavailable` (334) for a mechanism that is not there, or begins with
+/// `saslStart`.
 pub fn authenticate(call: &mut Call<'_>) -> Result<DocumentBuilder> {
-    let mechanism = call.fields().text("mechanism")?.unwrap_or("MONGODB-CR");
-    Err(Mechanism::from_name(mechanism)
-        .err()
-        .unwrap_or_else(|| Error::bad_value("this mechanism begins with saslStart")))
+    let (fields, database) = (call.fields(), call.database);
+    by_certificate(call, fields, database)
+}
+
+/// The mechanism of certificates.
+const X509: &str = "MONGODB-X509";
+
+/// Logs in by the fields of `authenticate`.
+fn by_certificate(call: &mut Call<'_>, fields: Fields<'_>, database: &str) -> Result<DocumentBuilder> {
+    let mechanism = fields.text("mechanism")?.unwrap_or("MONGODB-CR");
+    if mechanism == X509 {
+        let named = fields.text("user")?;
+        let error = match call.session.subject.clone() {
+            None => Error::new(ErrorCode::AUTHENTICATION_FAILED, "No verified subject name available from client"),
+            Some(subject) if database != EXTERNAL || named.is_some_and(|name| name != subject) => {
+                let what = "There is no x.509 client certificate matching the user.";
+                Error::new(ErrorCode::AUTHENTICATION_FAILED, what)
+            }
+            Some(subject) => match log_in(call, database, &subject) {
+                Ok(()) => {
+                    let mut reply = DocumentBuilder::new();
+                    reply.append("dbname", database).append("user", subject.as_str());
+                    return Ok(reply);
+                }
+                Err(error) => return Err(failed(call, database, &subject, error)),
+            },
+        };
+        return Err(failed(call, database, named.unwrap_or_default(), error));
+    }
+    // The mechanisms that there are begin with `saslStart`.
+    Err(Mechanism::from_name(mechanism).err().unwrap_or_else(refused))
 }
 
 /// `connectionStatus`.
@@ -159,28 +193,16 @@ pub fn connection_status(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     let roles: Vec<RoleName> = call.session.logins.iter().flat_map(|login| login.roles.iter().cloned()).collect();
     append_roles(&mut reply, "authenticatedUserRoles", &roles);
     if show {
-        append_privileges(&mut reply, "authenticatedUserPrivileges", &privileges(&roles));
+        let granted = call.server.accounts.granted(&roles)?;
+        granted.privileges.append_to(&mut reply, "authenticatedUserPrivileges");
     }
     reply.close();
+    let id = match call.session.id {
+        Some(id) => id,
+        None => *call.session.id.insert(super::users::new_id()?),
+    };
+    reply.append("uuid", Value::Binary(4, &id));
     Ok(reply)
-}
-
-/// Appends privileges as an array of `{resource, actions}`.
-pub fn append_privileges(reply: &mut DocumentBuilder, name: &str, privileges: &[Shown]) {
-    reply.open_array(name);
-    for privilege in privileges {
-        reply.push_document().open_document("resource");
-        match &privilege.database {
-            None => reply.append("cluster", true),
-            Some(database) => reply.append("db", database.as_str()).append("collection", privilege.collection),
-        };
-        reply.close().open_array("actions");
-        for action in &privilege.actions {
-            reply.push(*action);
-        }
-        reply.close().close();
-    }
-    reply.close();
 }
 
 /// The parts of a handshake: the mechanisms of the user that `saslSupportedMechs` names, and the first step of a login.
@@ -189,21 +211,23 @@ pub fn append_privileges(reply: &mut DocumentBuilder, name: &str, privileges: &[
 /// Those of the engine; a login that fails here is only left out, as the client then begins anew.
 pub fn in_handshake(reply: &mut DocumentBuilder, call: &mut Call<'_>) -> Result<()> {
     if let Some((database, name)) = call.fields().text("saslSupportedMechs")?.and_then(|user| user.split_once('.'))
-        && let Some(user) = call.server.users.find(database, name)?
+        && let Some(user) = call.server.accounts.users.find(&User::key(database, name))?
     {
         reply.open_array("saslSupportedMechs");
-        for (mechanism, _) in &user.credentials {
-            reply.push(mechanism.name());
-        }
+        user.mechanisms().for_each(|mechanism| {
+            reply.push(mechanism);
+        });
         reply.close();
     }
     let Some(speculative) = call.fields().nested("speculativeAuthenticate")? else { return Ok(()) };
-    if speculative.first().is_none_or(|first| first.name != "saslStart") {
-        return Ok(());
-    }
+    let first = speculative.first().map(|first| first.name.to_str_lossy().into_owned()).unwrap_or_default();
     let fields = Fields::new("speculativeAuthenticate", speculative);
-    let database = fields.text("db")?.unwrap_or("admin");
-    if let Ok(begun) = begin(call, fields, database) {
+    let begun = match &*first {
+        "saslStart" => begin(call, fields, fields.text("db")?.unwrap_or("admin")),
+        "authenticate" => by_certificate(call, fields, fields.text("db")?.unwrap_or(EXTERNAL)),
+        _ => return Ok(()),
+    };
+    if let Ok(begun) = begun {
         reply.append("speculativeAuthenticate", &begun.finish());
     }
     Ok(())

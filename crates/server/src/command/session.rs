@@ -1,11 +1,18 @@
 //! What a server knows of one connection.
 
+use std::sync::Arc;
+
+use spinney_document::Result;
 use spinney_document::bson::DocumentBuf;
 use spinney_document::command::Client;
 
 use crate::auth::scram::Scram;
-use crate::auth::{RoleName, User};
+use crate::auth::{Privileges, RoleName, User};
+use crate::state::accounts::Accounts;
 use crate::wire::Compressor;
+
+/// The database of the users whom certificates prove.
+pub const EXTERNAL: &str = "$external";
 
 /// One connection, as commands see it.
 #[derive(Debug, Default)]
@@ -20,10 +27,18 @@ pub struct Session {
     pub last_write: LastWrite,
     /// The users who have logged in, at most one of a database.
     pub logins: Vec<Login>,
+    /// What their roles give together, as of a generation of the accounts.
+    pub privileges: Arc<Privileges>,
+    /// The generation of the accounts at which the roles were read.
+    pub generation: u64,
     /// The login that has begun.
     pub conversation: Option<Conversation>,
     /// The transaction that the connection has begun, without a session that the client knows.
     pub transaction: Option<OpenTransaction>,
+    /// The id of the connection, as soon as it was asked for.
+    pub id: Option<[u8; 16]>,
+    /// The subject of the certificate that the client has proved to have.
+    pub subject: Option<String>,
     /// Whether a Unix socket or loopback connects the client.
     pub local: bool,
 }
@@ -37,10 +52,8 @@ pub struct Login {
     pub database: String,
     /// The number of the user.
     pub id: [u8; 16],
-    /// The roles, as of a generation of the users.
+    /// The roles, as of a generation of the accounts.
     pub roles: Vec<RoleName>,
-    /// The generation of the users at which the roles were read.
-    pub generation: u64,
 }
 
 /// A login that has begun.
@@ -90,8 +103,19 @@ impl Session {
         Self { client, local, ..Self::default() }
     }
 
-    /// Tells the library which user the connection has now.
-    pub fn tell_library(&mut self) {
-        self.client.user = self.logins.first().map(|login| User::key(&login.database, &login.name));
+    /// Sets who has logged in, and what they may do as of a generation of the accounts.
+    ///
+    /// # Errors
+    /// Those of [`Accounts::granted`]; nobody has logged in then.
+    pub fn set_logins(&mut self, logins: Vec<Login>, accounts: &Accounts, generation: u64) -> Result<()> {
+        self.logins.clear();
+        self.client.user = None;
+        self.privileges = Arc::default();
+        let roles: Vec<RoleName> = logins.iter().flat_map(|login| login.roles.iter().cloned()).collect();
+        self.privileges = Arc::new(accounts.granted(&roles)?.privileges);
+        self.generation = generation;
+        self.client.user = logins.first().map(|login| User::key(&login.database, &login.name));
+        self.logins = logins;
+        Ok(())
     }
 }

@@ -2,117 +2,203 @@
 
 use spinney_document::bson::Kind;
 use spinney_document::command::Privilege;
-use spinney_document::command::spec::{Field, FieldType};
+use spinney_document::command::commands as library;
+use spinney_document::command::spec::{Field, FieldType, Target};
 
-use super::spec::Command;
-use super::{diagnostics, fail_point, handshake, legacy, open_transaction, replica_set, sasl, users};
+use super::spec::{Command, Run};
+use super::{diagnostics, fail_point, handshake, legacy, open_transaction, replica_set, roles, sasl, users};
 
 const ANY: FieldType = FieldType::Any;
 
 /// All commands of the server. Those about data are the library's.
-static COMMANDS: [Command; 31] = [
-    Command::new("hello", "Tells what the server is and can.", handshake::hello).before_login().lenient(),
-    Command::new("isMaster", "Tells what the server is and can, as older drivers ask.", handshake::hello)
-        .aliases(&["ismaster"])
-        .before_login()
-        .lenient(),
-    Command::new("getLastError", "Tells what the last write of the connection did.", legacy::get_last_error)
-        .aliases(&["getlasterror"])
-        .fields(&[
-            Field::optional("w", ANY),
-            Field::optional("j", ANY),
-            Field::optional("fsync", ANY),
-            Field::optional("wtimeout", ANY),
-        ])
-        .before_login(),
-    Command::new("replSetGetStatus", "Tells the state of the replica set.", replica_set::status)
-        .fields(&[Field::optional("initialSync", ANY)])
-        .needs(&[Privilege::on_cluster("replSetGetStatus")])
+static COMMANDS: [Command; 32] = [
+    of_all(plain("hello", "Tells what the server is and can.", handshake::hello).any_fields()),
+    of_all(
+        plain("isMaster", "Tells what the server is and can, as older drivers ask.", handshake::hello)
+            .aliases(&["ismaster"])
+            .any_fields(),
+    ),
+    of_all(
+        plain("getLastError", "Tells what the last write of the connection did.", legacy::get_last_error)
+            .aliases(&["getlasterror"])
+            .fields(&[
+                Field::optional("w", ANY),
+                Field::optional("j", ANY),
+                Field::optional("fsync", ANY),
+                Field::optional("wtimeout", ANY),
+            ]),
+    ),
+    of_users(
+        plain("replSetGetStatus", "Tells the state of the replica set.", replica_set::status)
+            .fields(&[Field::optional("initialSync", ANY)])
+            .needs(&[Privilege::on_cluster("replSetGetStatus")])
+            .admin_only(),
+    ),
+    of_users(
+        plain("replSetGetConfig", "Tells the configuration of the replica set.", replica_set::config)
+            .fields(&[Field::optional("commitmentStatus", ANY)])
+            .needs(&[Privilege::on_cluster("replSetGetConfig")])
+            .admin_only(),
+    ),
+    of_users(
+        plain("getCmdLineOpts", "Tells how the server was started.", diagnostics::command_line)
+            .needs(&[Privilege::on_cluster("getCmdLineOpts")])
+            .admin_only(),
+    ),
+    of_users(
+        plain("shutdown", "Ends the server.", diagnostics::shutdown)
+            .fields(&[Field::optional("force", FieldType::Bool), Field::optional("timeoutSecs", FieldType::Long)])
+            .needs(&[Privilege::on_cluster("shutdown")])
+            .admin_only(),
+    ),
+    of_tests(
+        named("configureFailPoint", "Lets commands fail on purpose.", fail_point::configure)
+            .fields(&[Field::required("mode", ANY), Field::optional("data", FieldType::Object)])
+            .admin_only(),
+    ),
+    of_all(plain("saslStart", "Begins to log in.", sasl::start).fields(&[
+        Field::required("mechanism", FieldType::String),
+        Field::required("payload", ANY),
+        Field::optional("options", FieldType::Object),
+        Field::optional("autoAuthorize", ANY),
+        Field::optional("db", FieldType::String),
+    ])),
+    of_all(
+        plain("saslContinue", "Goes on to log in.", sasl::continue_conversation)
+            .fields(&[Field::required("conversationId", FieldType::Int), Field::required("payload", ANY)]),
+    ),
+    of_users(
+        plain("beginTransaction", "Begins a transaction of the connection.", open_transaction::begin)
+            .fields(&[Field::optional("isolation", FieldType::String)]),
+    ),
+    of_users(plain("rollbackTransaction", "Ends the connection's transaction.", open_transaction::roll_back)),
+    of_all(plain("authenticate", "Logs in by the certificate of the connection.", sasl::authenticate).any_fields()),
+    of_all(plain("logout", "Logs the users of the database out.", sasl::logout)),
+    of_all(
+        plain("connectionStatus", "Tells who has logged in by the connection.", sasl::connection_status)
+            .fields(&[Field::optional("showPrivileges", FieldType::Bool)]),
+    ),
+    of_users(
+        named("createUser", "Creates a user.", users::create)
+            .fields(&USER_FIELDS)
+            .needs(&[Privilege::on_database("createUser")]),
+    ),
+    of_users(
+        named("updateUser", "Changes a user.", users::update)
+            .fields(&USER_FIELDS)
+            .needs(&[Privilege::on_database("changePassword"), Privilege::on_database("changeCustomData")]),
+    ),
+    of_users(named("dropUser", "Drops a user.", users::remove).needs(&[Privilege::on_database("dropUser")])),
+    of_users(
+        plain("dropAllUsersFromDatabase", "Drops all users of the database.", users::remove_all)
+            .needs(&[Privilege::on_database("dropUser")]),
+    ),
+    of_users(
+        plain("usersInfo", "Tells about users.", users::info)
+            .fields(&[
+                Field::optional("showCredentials", FieldType::Bool),
+                Field::optional("showPrivileges", FieldType::Bool),
+                Field::optional("showCustomData", FieldType::Bool),
+                Field::optional("showAuthenticationRestrictions", FieldType::Bool),
+                Field::optional("filter", FieldType::Object),
+            ])
+            .needs(&[Privilege::on_database("viewUser")]),
+    ),
+    of_users(
+        named("grantRolesToUser", "Gives a user more roles.", users::grant)
+            .fields(&[Field::required("roles", FieldType::Array)])
+            .needs(&[Privilege::on_database("grantRole")]),
+    ),
+    of_users(
+        named("revokeRolesFromUser", "Takes roles from a user.", users::revoke)
+            .fields(&[Field::required("roles", FieldType::Array)])
+            .needs(&[Privilege::on_database("revokeRole")]),
+    ),
+    of_users(
+        plain("rolesInfo", "Tells about roles.", roles::info)
+            .fields(&[
+                Field::optional("showPrivileges", ANY),
+                Field::optional("showBuiltinRoles", FieldType::Bool),
+                Field::optional("showAuthenticationRestrictions", FieldType::Bool),
+            ])
+            .needs(&[Privilege::on_database("viewRole")]),
+    ),
+    of_users(
+        named("createRole", "Creates a role.", roles::create)
+            .fields(&[
+                Field::required("privileges", FieldType::Array),
+                Field::required("roles", FieldType::Array),
+                RESTRICTIONS,
+            ])
+            .needs(&[Privilege::on_database("createRole")]),
+    ),
+    of_users(
+        named("updateRole", "Changes a role.", roles::update)
+            .fields(&[
+                Field::optional("privileges", FieldType::Array),
+                Field::optional("roles", FieldType::Array),
+                RESTRICTIONS,
+            ])
+            .needs(&[Privilege::on_database("revokeRole")]),
+    ),
+    of_users(named("dropRole", "Drops a role.", roles::remove).needs(&[Privilege::on_database("dropRole")])),
+    of_users(
+        plain("dropAllRolesFromDatabase", "Drops all roles of the database that clients defined.", roles::remove_all)
+            .needs(&[Privilege::on_database("dropRole")]),
+    ),
+    of_users(
+        named("grantPrivilegesToRole", "Gives a role more privileges.", roles::grant_privileges)
+            .fields(&[Field::required("privileges", FieldType::Array)]),
+    ),
+    of_users(
+        named("revokePrivilegesFromRole", "Takes privileges from a role.", roles::revoke_privileges)
+            .fields(&[Field::required("privileges", FieldType::Array)]),
+    ),
+    of_users(
+        named("grantRolesToRole", "Gives a role the privileges of other roles.", roles::grant_roles)
+            .fields(&[Field::required("roles", FieldType::Array)])
+            .needs(&[Privilege::on_database("grantRole")]),
+    ),
+    of_users(
+        named("revokeRolesFromRole", "Takes the privileges of other roles from a role.", roles::revoke_roles)
+            .fields(&[Field::required("roles", FieldType::Array)])
+            .needs(&[Privilege::on_database("revokeRole")]),
+    ),
+    of_users(
+        plain(
+            "invalidateUserCache",
+            "Lets connections look at their roles again, such as after a dump was restored.",
+            users::invalidate_cache,
+        )
+        .needs(&[Privilege::on_cluster("invalidateUserCache")])
         .admin_only(),
-    Command::new("replSetGetConfig", "Tells the configuration of the replica set.", replica_set::config)
-        .fields(&[Field::optional("commitmentStatus", ANY)])
-        .needs(&[Privilege::on_cluster("replSetGetConfig")])
-        .admin_only(),
-    Command::new("getCmdLineOpts", "Tells how the server was started.", diagnostics::command_line)
-        .needs(&[Privilege::on_cluster("getCmdLineOpts")])
-        .admin_only(),
-    Command::new("shutdown", "Ends the server.", diagnostics::shutdown)
-        .fields(&[Field::optional("force", FieldType::Bool), Field::optional("timeoutSecs", FieldType::Long)])
-        .needs(&[Privilege::on_cluster("shutdown")])
-        .admin_only(),
-    Command::new("configureFailPoint", "Lets commands fail on purpose.", fail_point::configure)
-        .of(&[Kind::String])
-        .fields(&[Field::required("mode", ANY), Field::optional("data", FieldType::Object)])
-        .admin_only()
-        .test_only(),
-    Command::new("saslStart", "Begins to log in.", sasl::start)
-        .fields(&[
-            Field::required("mechanism", FieldType::String),
-            Field::required("payload", ANY),
-            Field::optional("options", FieldType::Object),
-            Field::optional("autoAuthorize", ANY),
-            Field::optional("db", FieldType::String),
-        ])
-        .before_login(),
-    Command::new("saslContinue", "Goes on to log in.", sasl::continue_conversation)
-        .fields(&[Field::required("conversationId", FieldType::Int), Field::required("payload", ANY)])
-        .before_login(),
-    Command::new("beginTransaction", "Begins a transaction of the connection.", open_transaction::begin)
-        .fields(&[Field::optional("isolation", FieldType::String)]),
-    Command::new("rollbackTransaction", "Ends the connection's transaction.", open_transaction::roll_back),
-    Command::new("authenticate", "Logs in by a mechanism of one step, of which there is none.", sasl::authenticate)
-        .lenient()
-        .before_login(),
-    Command::new("logout", "Logs the users of the database out.", sasl::logout).before_login(),
-    Command::new("connectionStatus", "Tells who has logged in by the connection.", sasl::connection_status)
-        .fields(&[Field::optional("showPrivileges", FieldType::Bool)])
-        .before_login(),
-    Command::new("createUser", "Creates a user.", users::create)
-        .of(&[Kind::String])
-        .fields(&USER_FIELDS)
-        .needs(&[Privilege::on_database("createUser")]),
-    Command::new("updateUser", "Changes a user.", users::update)
-        .of(&[Kind::String])
-        .fields(&USER_FIELDS)
-        .needs(&[Privilege::on_database("changePassword"), Privilege::on_database("changeCustomData")]),
-    Command::new("dropUser", "Drops a user.", users::remove)
-        .of(&[Kind::String])
-        .needs(&[Privilege::on_database("dropUser")]),
-    Command::new("dropAllUsersFromDatabase", "Drops all users of the database.", users::remove_all)
-        .needs(&[Privilege::on_database("dropUser")]),
-    Command::new("usersInfo", "Tells about users.", users::info)
-        .fields(&[
-            Field::optional("showCredentials", FieldType::Bool),
-            Field::optional("showPrivileges", FieldType::Bool),
-            Field::optional("showCustomData", FieldType::Bool),
-            Field::optional("showAuthenticationRestrictions", FieldType::Bool),
-            Field::optional("filter", FieldType::Object),
-        ])
-        .needs(&[Privilege::on_database("viewUser")]),
-    Command::new("grantRolesToUser", "Gives a user more roles.", users::grant)
-        .of(&[Kind::String])
-        .fields(&[Field::required("roles", FieldType::Array)])
-        .needs(&[Privilege::on_database("grantRole")]),
-    Command::new("revokeRolesFromUser", "Takes roles from a user.", users::revoke)
-        .of(&[Kind::String])
-        .fields(&[Field::required("roles", FieldType::Array)])
-        .needs(&[Privilege::on_database("revokeRole")]),
-    Command::new("rolesInfo", "Tells about roles.", users::roles_info)
-        .fields(&[
-            Field::optional("showPrivileges", FieldType::Bool),
-            Field::optional("showBuiltinRoles", FieldType::Bool),
-            Field::optional("showAuthenticationRestrictions", FieldType::Bool),
-        ])
-        .needs(&[Privilege::on_database("viewRole")]),
-    no_own_roles("createRole"),
-    no_own_roles("updateRole"),
-    no_own_roles("dropRole"),
-    no_own_roles("dropAllRolesFromDatabase"),
-    no_own_roles("grantPrivilegesToRole"),
-    no_own_roles("revokePrivilegesFromRole"),
-    no_own_roles("grantRolesToRole"),
-    no_own_roles("revokeRolesFromRole"),
+    ),
 ];
+
+/// A command whose first field may be anything.
+const fn plain(name: &'static str, help: &'static str, run: Run) -> library::Command<Run> {
+    library::Command::with(name, Target::Value(&[]), help, run)
+}
+
+/// A command whose first field is a name.
+const fn named(name: &'static str, help: &'static str, run: Run) -> library::Command<Run> {
+    library::Command::with(name, Target::Value(&[Kind::String]), help, run)
+}
+
+/// A command of users.
+const fn of_users(command: library::Command<Run>) -> Command {
+    Command { command, before_login: false, test_only: false }
+}
+
+/// A command that a client may run before it has logged in.
+const fn of_all(command: library::Command<Run>) -> Command {
+    Command { before_login: true, ..of_users(command) }
+}
+
+/// A command that only a server with test commands has.
+const fn of_tests(command: library::Command<Run>) -> Command {
+    Command { test_only: true, ..of_users(command) }
+}
 
 /// The fields of commands that make or change a user.
 const USER_FIELDS: [Field; 6] = [
@@ -121,27 +207,21 @@ const USER_FIELDS: [Field; 6] = [
     Field::optional("customData", FieldType::Object),
     Field::optional("mechanisms", FieldType::Array),
     Field::optional("digestPassword", FieldType::Bool),
-    Field::optional("authenticationRestrictions", FieldType::Array),
+    RESTRICTIONS,
 ];
 
-/// A command about roles that clients define.
-const fn no_own_roles(name: &'static str) -> Command {
-    Command::new(name, "Refused: roles are the built-in ones.", users::no_own_roles).lenient().needs(OWN_ROLES)
-}
-
-/// What such a command would need.
-const OWN_ROLES: &[Privilege] = &[Privilege::on_database("createRole")];
+/// Restrictions by address.
+const RESTRICTIONS: Field = Field::optional("authenticationRestrictions", FieldType::Array);
 
 /// The command with a name, if the server has it.
 #[must_use]
 pub fn find(name: &str, test_commands: bool) -> Option<&'static Command> {
-    COMMANDS.iter().find(|command| command.is_called(name) && (test_commands || !command.test_only))
+    all(test_commands).find(|command| command.is_called(name))
 }
 
 /// All commands of the server.
-#[must_use]
-pub fn all() -> &'static [Command] {
-    &COMMANDS
+pub fn all(test_commands: bool) -> impl Iterator<Item = &'static Command> {
+    COMMANDS.iter().filter(move |command| test_commands || !command.test_only)
 }
 
 #[cfg(test)]
@@ -153,11 +233,11 @@ mod tests {
     #[test]
     fn no_name_is_taken_twice_here_or_by_the_library() {
         let names = || {
-            let declarations = all().iter().map(|command| command.declaration);
+            let declarations = all(true).map(Command::declaration);
             declarations.flat_map(|declared| declared.aliases.iter().copied().chain(std::iter::once(declared.name)))
         };
         assert_eq!(names().collect::<BTreeSet<_>>().len(), names().count());
-        assert!(all().iter().all(|command| command.declaration.help.ends_with('.')));
+        assert!(all(true).all(|command| command.declaration().help.ends_with('.')));
         let dir = tempfile::tempdir().unwrap();
         let db = spinney_document::Database::open(dir.path().join("db"), spinney::Options::default()).unwrap();
         let service = Service::new(db);

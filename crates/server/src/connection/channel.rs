@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+use crate::auth::x509;
 use crate::state::transport::Transport;
 
 /// How long a client may take to agree on a key.
@@ -38,6 +39,15 @@ impl Channel {
         }
         shared.0.set_read_timeout(None)?;
         Ok(Self::Tls(Box::new(StreamOwned::new(connection, shared))))
+    }
+
+    /// The subject of the certificate that the client has proved to have.
+    #[must_use]
+    pub fn subject(&self) -> Option<String> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => stream.conn.peer_certificates()?.first().and_then(|first| x509::subject(first)),
+        }
     }
 
     /// How long a read waits.

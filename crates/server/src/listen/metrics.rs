@@ -1,83 +1,14 @@
-//! `/metrics` for Prometheus and `/health`, over HTTP on an address of their own.
+//! The statistics of a server in the text format of Prometheus.
 
 use std::fmt::Write as _;
-use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use spinney_document::doc;
+use spinney_document::command::timing::CLASSES;
 
 use crate::state::Server;
 
-/// The longest head of a request.
-const HEAD_BYTES_MAX: usize = 8 << 10;
-
-/// How long a request may take to come, and a response to go.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// More text for `/metrics`, such as the engine's statistics.
-pub type MoreMetrics = Box<dyn Fn() -> String + Send>;
-
-/// Answers requests, one after the other, until the server ends.
-pub(super) fn serve(server: &Arc<Server>, listener: &TcpListener, more: &MoreMetrics) {
-    while !server.topology.is_ending() {
-        match listener.accept() {
-            // A client that fails is no affair of the server's.
-            Ok((stream, _)) => drop(answer(server, stream, more)),
-            Err(_) => drop(server.ending.wait(Duration::from_millis(20))),
-        }
-    }
-}
-
-fn answer(server: &Server, mut stream: TcpStream, more: &MoreMetrics) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let head = read_head(&mut stream)?;
-    let mut words = head.split(' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let path = path.split('?').next().unwrap_or_default();
-    let (status, body) = match (method, path) {
-        ("GET" | "HEAD", "/metrics") => ("200 OK", text(server) + &more()),
-        ("GET" | "HEAD", "/health") => health(server),
-        ("GET" | "HEAD", _) => ("404 Not Found", "there are /metrics and /health\n".to_owned()),
-        _ => ("405 Method Not Allowed", "only GET is answered\n".to_owned()),
-    };
-    let kind = "text/plain; version=0.0.4; charset=utf-8";
-    let length = body.len();
-    let head =
-        format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-    let body = if method == "HEAD" { "" } else { &body };
-    stream.write_all((head + body).as_bytes())
-}
-
-/// The bytes up to the empty line.
-fn read_head(stream: &mut TcpStream) -> io::Result<String> {
-    let (mut head, mut part) = (Vec::new(), [0; 1024]);
-    while !head.windows(4).any(|four| four == b"\r\n\r\n") {
-        let count = stream.read(&mut part)?;
-        head.extend_from_slice(&part[..count]);
-        if count == 0 || head.len() > HEAD_BYTES_MAX {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-    }
-    Ok(String::from_utf8_lossy(&head).into_owned())
-}
-
-/// Whether the server answers commands and does not end.
-fn health(server: &Server) -> (&'static str, String) {
-    if server.ending.is_asked() {
-        return ("503 Service Unavailable", "the server ends\n".to_owned());
-    }
-    match server.service.run_command("admin", doc! {"ping": 1}.view()) {
-        Ok(_) => ("200 OK", "ok\n".to_owned()),
-        Err(error) => ("503 Service Unavailable", format!("{}\n", error.message())),
-    }
-}
-
 /// The statistics of the server in the text format of Prometheus.
-fn text(server: &Server) -> String {
+pub(super) fn text(server: &Server) -> String {
     let (network, counters) = (&server.service.state().network, &server.counters);
     let operations = &server.service.state().counters;
     let (opened, refused) = server.connections.totals();
@@ -100,6 +31,7 @@ fn text(server: &Server) -> String {
     put("protocol_errors", "counter", "Connections ended by a broken protocol.", counters.protocol_errors.get());
     put("logins", "counter", "Authentications that succeeded.", counters.authenticated.get());
     put("logins_refused", "counter", "Authentications that failed.", counters.refused.get());
+    put("commands_unauthorized", "counter", "Commands that a client may not run.", counters.unauthorized.get());
     for (name, counter) in [
         ("inserts", &operations.insert),
         ("queries", &operations.query),
@@ -111,5 +43,30 @@ fn text(server: &Server) -> String {
         put(name, "counter", "Operations of this kind.", load(counter));
     }
     put("cursors", "gauge", "Cursors that are open.", server.service.state().cursors.counts().open);
+    put_commands(&mut text, server);
     text
+}
+
+/// How often each command ran, how often it failed, and a histogram of the time that it took.
+fn put_commands(text: &mut String, server: &Server) {
+    const ANY: &str = "a String takes any text";
+    let name = "spinney_server_command_seconds";
+    writeln!(text, "# HELP {name} Time that commands took.\n# TYPE {name} histogram").expect(ANY);
+    for (command, timed) in server.service.state().timings.iter() {
+        let mut below = 0;
+        for (at, count) in timed.classes.iter().enumerate().take(CLASSES - 1) {
+            below += count;
+            let seconds = spinney_document::base::num::nearest_f64(1_i64 << at) / 1e6;
+            writeln!(text, "{name}_bucket{{command=\"{command}\",le=\"{seconds}\"}} {below}").expect(ANY);
+        }
+        writeln!(text, "{name}_bucket{{command=\"{command}\",le=\"+Inf\"}} {}", timed.total).expect(ANY);
+        let sum = spinney_document::base::num::nearest_f64(i64::try_from(timed.micros).unwrap_or(i64::MAX)) / 1e6;
+        writeln!(text, "{name}_sum{{command=\"{command}\"}} {sum}").expect(ANY);
+        writeln!(text, "{name}_count{{command=\"{command}\"}} {}", timed.total).expect(ANY);
+    }
+    let name = "spinney_server_commands_failed_total";
+    writeln!(text, "# HELP {name} Commands that failed.\n# TYPE {name} counter").expect(ANY);
+    for (command, timed) in server.service.state().timings.iter() {
+        writeln!(text, "{name}{{command=\"{command}\"}} {}", timed.failed).expect(ANY);
+    }
 }

@@ -2,8 +2,11 @@
 
 pub mod accept;
 pub mod address;
-pub mod metrics;
+mod health;
+pub mod http;
+mod metrics;
 pub mod running;
+mod status;
 pub mod tls;
 
 pub use address::Listening;

@@ -10,15 +10,21 @@ use spinney_document::command::Service;
 
 use super::accept::accept_all;
 use super::address::{Listening, wake};
-use super::metrics::{self, MoreMetrics};
+use super::http::{self, MoreMetrics};
 use crate::base::log::Log;
+use crate::command::spec::Command;
+use crate::command::table;
+use crate::state::history::STEP_MS;
 use crate::state::{Server, Settings};
 
-/// How long the end of a server waits for commands that run.
+/// How long commands that run may go on when the server ends, before they are interrupted.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long the end of a server waits for them then.
 const ENDING: Duration = Duration::from_secs(60);
 
-/// How often cursors that are not used are closed.
-const SWEEP: Duration = Duration::from_secs(5);
+/// How often cursors that are not used are closed, and what was done is noted.
+const SWEEP: Duration = Duration::from_millis(STEP_MS.cast_unsigned());
 
 /// Expired documents are removed every minute, which is every this many sweeps.
 const SWEEPS_OF_EXPIRY: u32 = 12;
@@ -38,6 +44,9 @@ pub struct Running {
 /// # Errors
 /// When the system has no more threads.
 pub fn start(service: Service, settings: Settings, log: Log, sockets: Vec<Listening>) -> io::Result<Running> {
+    let commands = table::all(settings.test_commands).map(Command::declaration).collect();
+    // A service that several servers have lists the commands of the first.
+    drop(service.state().others.set(commands));
     let server = Arc::new(Server::new(service, settings, log));
     let listening: Vec<_> = sockets.into_iter().map(Arc::new).collect();
     if let Some(first) = listening.first() {
@@ -54,11 +63,13 @@ pub fn start(service: Service, settings: Settings, log: Log, sockets: Vec<Listen
     Ok(running)
 }
 
-/// Closes cursors that are not used and removes expired documents until the server ends.
+/// Closes cursors that are not used, notes what was done and removes expired documents until the server ends.
 fn keep_house(server: &Server) {
+    server.history.take(server.service.state());
     let mut sweeps = 0;
     while !server.ending.wait(SWEEP) {
         server.service.sweep();
+        server.history.take(server.service.state());
         sweeps += 1;
         if sweeps % SWEEPS_OF_EXPIRY == 0
             && let Err(error) = server.service.database().expire()
@@ -69,14 +80,15 @@ fn keep_house(server: &Server) {
 }
 
 impl Running {
-    /// Answers `/metrics` and `/health` over HTTP on a socket, with `more` text behind the server's own.
+    /// Answers the page, `/status.json`, `/metrics` and `/health` over HTTP on a socket, with `more` text in
+    /// `/metrics` behind the server's own.
     ///
     /// # Errors
     /// When the system has no more threads.
     pub fn serve_metrics(&mut self, listener: TcpListener, more: MoreMetrics) -> io::Result<()> {
         let (server, address) = (Arc::clone(&self.server), listener.local_addr()?);
         let thread = Builder::new().name("metrics".to_owned());
-        self.threads.push(thread.spawn(move || metrics::serve(&server, &listener, &more))?);
+        self.threads.push(thread.spawn(move || http::serve(&server, &listener, &more))?);
         self.metrics = Some(address);
         Ok(())
     }
@@ -103,7 +115,8 @@ impl Running {
         self.server.ending.ask();
     }
 
-    /// Takes no more connections, lets the commands that run end, and waits for that up to a minute.
+    /// Takes no more connections, lets the commands that run end for five seconds, then interrupts them, and waits for
+    /// that up to a minute.
     pub fn end(mut self) {
         self.finish();
     }
@@ -117,6 +130,10 @@ impl Running {
         self.listening.iter().for_each(|socket| socket.wake());
         if let Some(address) = self.metrics {
             wake(address);
+        }
+        if self.server.connections.end(GRACE) > 0 {
+            let interrupted = self.server.service.state().operations.shut_down();
+            self.server.log.info("commands interrupted at the end", &[("commands", &interrupted.to_string())]);
         }
         let left = self.server.connections.end(ENDING);
         if left > 0 {

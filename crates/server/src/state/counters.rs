@@ -32,4 +32,6 @@ pub struct Counters {
     pub authenticated: Counter,
     /// Authentications that failed.
     pub refused: Counter,
+    /// Commands that a client was not allowed to run.
+    pub unauthorized: Counter,
 }

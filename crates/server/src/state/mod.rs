@@ -1,14 +1,16 @@
 //! What the connections of a server share, each part guarding its own.
 
+pub mod accounts;
 pub mod connections;
 pub mod counters;
 pub mod ending;
 pub mod fail_points;
+pub mod history;
+pub mod records;
 pub mod server;
 pub mod settings;
 pub mod topology;
 pub mod transport;
-pub mod users;
 
 pub use server::Server;
 pub use settings::Settings;

@@ -7,13 +7,15 @@ use std::time::Instant;
 use spinney_document::bson::Timestamp;
 use spinney_document::command::Service;
 
+use super::accounts::Accounts;
 use super::connections::Connections;
 use super::counters::Counters;
 use super::ending::Ending;
 use super::fail_points::FailPoints;
+use super::history::History;
 use super::settings::Settings;
 use super::topology::Topology;
-use super::users::Users;
+
 use crate::base::clock::{monotonic, now_ms};
 use crate::base::log::Log;
 
@@ -34,10 +36,12 @@ pub struct Server {
     pub ending: Ending,
     /// Commands that fail on purpose.
     pub fail_points: FailPoints,
-    /// The users.
-    pub users: Users,
+    /// The users, and the roles that clients define.
+    pub accounts: Accounts,
+    /// What was done over the last hour.
+    pub history: History,
     /// The log.
-    pub log: Log,
+    pub log: Arc<Log>,
     /// When the server was started.
     pub started: Instant,
 }
@@ -47,14 +51,22 @@ impl Server {
     #[must_use]
     pub fn new(service: Service, settings: Settings, log: Log) -> Self {
         let connections_max = i64::try_from(settings.connections_max).unwrap_or(i64::MAX);
+        let log = Arc::new(log);
+        let slow = Arc::clone(&log);
+        service.state().slow.listen(Box::new(move |told| match told {
+            Ok(command) => slow.slow(command.view()),
+            Err(error) => slow.warning("a command cannot be profiled", &[("error", error.message())]),
+        }));
+        log.keep_in(Arc::clone(&service.state().lines));
         service.state().network.connections_max.store(connections_max, Ordering::Relaxed);
         Self {
             topology: Topology::new(settings.replica_set.clone()),
             connections: Connections::new(settings.connections_max),
             counters: Counters::default(),
             ending: Ending::default(),
-            users: Users::new(service.database().clone()),
+            accounts: Accounts::new(service.database().clone()),
             fail_points: FailPoints::default(),
+            history: History::default(),
             started: monotonic(),
             service,
             settings,

@@ -1,13 +1,10 @@
 //! Reads the fields of a message's body. It never reads beyond the body and never panics.
 
-use spinney_document::bson::{Checks, DEPTH_MAX, DOCUMENT_BYTES_MAX, Document};
+use spinney_document::bson::{Checks, DOCUMENT_BYTES_MAX, Document, MESSAGE_DEPTH_MAX};
 use spinney_document::{Error, ErrorCode, Result};
 
 /// The largest document of a message: a stored document, and what a command or reply puts around it.
 pub const MESSAGE_DOCUMENT_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + (16 << 10);
-
-/// The deepest nesting of a document of a message: a command puts a few levels around a stored document.
-pub const MESSAGE_DEPTH_MAX: usize = DEPTH_MAX + 20;
 
 /// A position in the body of a message.
 #[derive(Clone, Debug)]

@@ -96,7 +96,6 @@ fn users_are_changed_and_their_connections_follow() {
     root.ok("app", r#"{"dropUser": "ada"}"#);
     assert_eq!(root.code("app", r#"{"dropUser": "ada"}"#), 11);
     assert_eq!(ada.code("app", r#"{"find": "c"}"#), 13);
-    assert_eq!(root.code("app", r#"{"createRole": "r", "privileges": [], "roles": []}"#), 238);
 }
 
 #[test]
@@ -142,4 +141,160 @@ fn what_a_command_contains_must_be_allowed_too() {
     assert_eq!(reader.code("admin", r#"{"renameCollection": "app.c", "to": "app.d"}"#), 13);
     assert_eq!(writer.code("admin", r#"{"renameCollection": "app.c", "to": "other.d"}"#), 13);
     writer.ok("admin", r#"{"renameCollection": "app.c", "to": "app.d"}"#);
+}
+
+#[test]
+fn a_role_of_ones_own_gives_what_it_says_and_what_its_roles_give() {
+    let server = server();
+    let mut root = with_root(&server);
+    root.ok("app", r#"{"insert": "c", "documents": [{"_id": 1}]}"#);
+    root.ok("app", r#"{"insert": "d", "documents": [{"_id": 1}]}"#);
+    root.ok(
+        "app",
+        r#"{"createRole": "inner", "roles": [],
+            "privileges": [{"resource": {"db": "app", "collection": "c"}, "actions": ["find"]}]}"#,
+    );
+    root.ok("app", r#"{"createRole": "outer", "roles": ["inner"], "privileges": []}"#);
+    root.ok("app", r#"{"createUser": "ada", "pwd": "a", "roles": ["outer"]}"#);
+    let mut ada = server.client();
+    ada.log_in(Mechanism::Sha256, "app", "ada", "a");
+    ada.ok("app", r#"{"find": "c"}"#);
+    assert_eq!(ada.code("app", r#"{"find": "d"}"#), 13);
+    assert_eq!(ada.code("app", r#"{"insert": "c", "documents": [{}]}"#), 13);
+    // A change acts on the open connection.
+    let insert = r#"[{"resource": {"db": "app", "collection": "c"}, "actions": ["insert"]}]"#;
+    root.ok("app", &format!(r#"{{"grantPrivilegesToRole": "inner", "privileges": {insert}}}"#));
+    ada.ok("app", r#"{"insert": "c", "documents": [{}]}"#);
+    root.ok("app", &format!(r#"{{"revokePrivilegesFromRole": "inner", "privileges": {insert}}}"#));
+    assert_eq!(ada.code("app", r#"{"insert": "c", "documents": [{}]}"#), 13);
+    root.ok("app", r#"{"grantRolesToRole": "outer", "roles": ["readWrite"]}"#);
+    ada.ok("app", r#"{"insert": "d", "documents": [{}]}"#);
+    root.ok("app", r#"{"revokeRolesFromRole": "outer", "roles": ["readWrite"]}"#);
+    assert_eq!(ada.code("app", r#"{"find": "d"}"#), 13);
+    let info = root.ok("app", r#"{"rolesInfo": "outer", "showPrivileges": true}"#).view().to_json();
+    assert!(
+        info.contains(
+            r#""role":"outer","db":"app","privileges":[],"roles":[{"role":"inner","db":"app"}],"inheritedRoles":[{"role":"inner","db":"app"}],"inheritedPrivileges":[{"resource":{"db":"app","collection":"c"},"actions":["find"]}],"isBuiltin":false"#
+        ),
+        "{info}"
+    );
+    let info = root.ok("app", r#"{"usersInfo": "ada", "showPrivileges": true}"#).view().to_json();
+    assert!(info.contains(r#""inheritedRoles":[{"role":"outer","db":"app"},{"role":"inner","db":"app"}]"#), "{info}");
+    root.ok("app", r#"{"updateRole": "outer", "roles": []}"#);
+    assert_eq!(ada.code("app", r#"{"find": "c"}"#), 13);
+    // Users lose a role that is dropped.
+    root.ok("app", r#"{"dropRole": "outer"}"#);
+    let info = root.ok("app", r#"{"usersInfo": "ada"}"#).view().to_json();
+    assert!(info.contains(r#""roles":[]"#), "{info}");
+    assert_eq!(number(&root.ok("app", r#"{"dropAllRolesFromDatabase": 1}"#), "n"), 1);
+    assert!(root.ok("app", r#"{"rolesInfo": 1}"#).view().to_json().contains(r#""roles":[]"#));
+}
+
+#[test]
+fn roles_that_make_no_sense_are_refused() {
+    let server = server();
+    let mut root = with_root(&server);
+    let create = |name: &str, roles: &str, resource: &str| {
+        let privileges = format!(r#"[{{"resource": {resource}, "actions": ["find"]}}]"#);
+        format!(r#"{{"createRole": "{name}", "roles": {roles}, "privileges": {privileges}}}"#)
+    };
+    let here = r#"{"db": "app", "collection": ""}"#;
+    root.ok("app", &create("a", "[]", here));
+    root.ok("app", &create("b", r#"["a"]"#, here));
+    root.ok("app", &create("c", r#"["b"]"#, here));
+    for (command, code) in [
+        (create("a", "[]", here), 51002),
+        (create("", "[]", here), 2),
+        (create("read", "[]", here), 2),
+        (create("x", r#"["nothing"]"#, here), 31),
+        (create("x", r#"[{"role": "read", "db": "other"}]"#, here), 49),
+        (create("x", "[]", r#"{"cluster": true}"#), 49),
+        (create("x", "[]", r#"{"db": "other", "collection": ""}"#), 49),
+        (create("x", "[]", r#"{"db": "app"}"#), 2),
+        (r#"{"createRole": "x", "roles": []}"#.to_owned(), 40414),
+        // Circles, of one, two and three.
+        (r#"{"grantRolesToRole": "a", "roles": ["a"]}"#.to_owned(), 49),
+        (r#"{"grantRolesToRole": "a", "roles": ["b"]}"#.to_owned(), 49),
+        (r#"{"updateRole": "a", "roles": ["c"]}"#.to_owned(), 49),
+        (r#"{"updateRole": "a"}"#.to_owned(), 2),
+        (r#"{"updateRole": "nothing", "roles": []}"#.to_owned(), 31),
+        (r#"{"updateRole": "read", "roles": []}"#.to_owned(), 49),
+        (r#"{"dropRole": "read"}"#.to_owned(), 49),
+        (r#"{"dropRole": "nothing"}"#.to_owned(), 31),
+        (r#"{"grantRolesToRole": "a", "roles": []}"#.to_owned(), 2),
+        (r#"{"grantPrivilegesToRole": "a", "privileges": []}"#.to_owned(), 2),
+    ] {
+        assert_eq!(root.code("app", &command), code, "{command}");
+    }
+    // A role of admin reaches everything, and is only for those who may give what it gives.
+    root.ok("admin", &create("all", r#"[{"role": "a", "db": "app"}]"#, r#"{"anyResource": true}"#));
+    root.ok("app", r#"{"createUser": "owner", "pwd": "a", "roles": ["dbOwner"]}"#);
+    let mut owner = server.client();
+    owner.log_in(Mechanism::Sha256, "app", "owner", "a");
+    owner.ok("app", &create("d", r#"["a"]"#, here));
+    assert_eq!(owner.code("app", &create("e", r#"[{"role": "all", "db": "admin"}]"#, here)), 13);
+    assert_eq!(owner.code("admin", &create("e", "[]", here)), 13);
+}
+
+#[test]
+fn lists_show_what_a_user_may_see() {
+    let server = server();
+    let mut root = with_root(&server);
+    for (database, collection) in [("app", "c"), ("app", "d"), ("other", "c")] {
+        root.ok(database, &format!(r#"{{"insert": "{collection}", "documents": [{{}}]}}"#));
+    }
+    root.ok(
+        "app",
+        r#"{"createRole": "one", "roles": [],
+            "privileges": [{"resource": {"db": "app", "collection": "c"}, "actions": ["find"]}]}"#,
+    );
+    root.ok("app", r#"{"createUser": "ada", "pwd": "a", "roles": ["one"]}"#);
+    let mut ada = server.client();
+    ada.log_in(Mechanism::Sha256, "app", "ada", "a");
+    let names = |client: &mut Client<TcpStream>, command: &str| {
+        let reply = client.ok("admin", command);
+        let databases = reply.view().get("databases").unwrap().as_array().unwrap();
+        databases.values().map(|database| database.as_document().unwrap().get("name").unwrap().to_string()).collect()
+    };
+    let all: Vec<String> = names(&mut root, r#"{"listDatabases": 1, "nameOnly": true}"#);
+    assert_eq!(all, [r#""admin""#, r#""app""#, r#""other""#]);
+    let own: Vec<String> = names(&mut ada, r#"{"listDatabases": 1}"#);
+    assert_eq!(own, [r#""app""#]);
+    let own: Vec<String> = names(&mut ada, r#"{"listDatabases": 1, "authorizedDatabases": true}"#);
+    assert_eq!(own, [r#""app""#]);
+    assert_eq!(ada.code("admin", r#"{"listDatabases": 1, "authorizedDatabases": false}"#), 13);
+    assert_eq!(ada.code("app", r#"{"listCollections": 1, "nameOnly": true}"#), 13);
+    assert_eq!(ada.code("app", r#"{"listCollections": 1, "authorizedCollections": true}"#), 13);
+    let listed = ada.ok("app", r#"{"listCollections": 1, "nameOnly": true, "authorizedCollections": true}"#);
+    assert_eq!(crate::client::batch(&listed), [r#"{"name":"c","type":"collection"}"#]);
+    assert_eq!(crate::client::batch(&root.ok("app", r#"{"listCollections": 1, "nameOnly": true}"#)).len(), 2);
+}
+
+#[test]
+fn users_may_look_at_themselves_and_refusals_are_noted() {
+    let server = server();
+    let mut root = with_root(&server);
+    root.ok("app", r#"{"createUser": "ada", "pwd": "first", "roles": ["read"]}"#);
+    let own = r#"[{"resource": {"db": "app", "collection": ""}, "actions": ["changeOwnPassword"]}]"#;
+    root.ok("app", &format!(r#"{{"createRole": "own", "roles": [], "privileges": {own}}}"#));
+    let mut ada = server.client();
+    ada.log_in(Mechanism::Sha256, "app", "ada", "first");
+    assert!(ada.ok("app", r#"{"usersInfo": "ada"}"#).view().to_json().contains(r#""user":"ada""#));
+    assert_eq!(ada.code("app", r#"{"usersInfo": "ada", "showCredentials": true}"#), 13);
+    assert_eq!(ada.code("app", r#"{"usersInfo": ["ada", {"user": "root", "db": "admin"}]}"#), 13);
+    assert!(ada.ok("app", r#"{"rolesInfo": "read"}"#).view().to_json().contains(r#""isBuiltin":true"#));
+    assert_eq!(ada.code("app", r#"{"rolesInfo": "readWrite"}"#), 13);
+    ada.ok("admin", r#"{"currentOp": 1, "$ownOps": true}"#);
+    assert_eq!(ada.code("admin", r#"{"currentOp": 1}"#), 13);
+    assert_eq!(ada.code("app", r#"{"updateUser": "ada", "pwd": "second"}"#), 13);
+    root.ok("app", r#"{"grantRolesToUser": "ada", "roles": ["own"]}"#);
+    ada.ok("app", r#"{"updateUser": "ada", "pwd": "second"}"#);
+    assert_eq!(ada.code("app", r#"{"updateUser": "ada", "roles": ["dbOwner"]}"#), 13);
+    let log = server.log();
+    assert!(
+        log.contains(r#""event":"not authorized""#)
+            && log.contains(r#""user":"app.ada","db":"app","command":"updateUser""#)
+    );
+    assert!(log.contains(r#""event":"user updated""#) && log.contains(r#""by":"app.ada""#), "{log}");
+    assert!(!log.contains("first") && !log.contains("second"));
 }

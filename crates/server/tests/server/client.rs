@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use spinney::env::sim::SimEnv;
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use spinney_document::command::Service;
 use spinney_document::{Database, doc};
@@ -36,6 +37,22 @@ impl TestServer {
         let dir = TempDir::new().unwrap();
         let options = spinney::Options::default().memory_bytes(64 << 20).durability(spinney::Durability::Buffered);
         let db = Database::open(dir.path().join("db"), options).unwrap();
+        Self::of(db, dir, change, sockets)
+    }
+
+    /// A server of a database on a simulated disk.
+    pub(crate) fn on(disk: &SimEnv) -> Self {
+        let options = spinney::Options::default().memory_bytes(4 << 20);
+        let engine = spinney::Database::builder("/db").env(disk.env()).options(options).open().unwrap();
+        Self::of(Database::with_engine(engine).unwrap(), TempDir::new().unwrap(), |_| {}, |_| Vec::new())
+    }
+
+    fn of(
+        db: Database,
+        dir: TempDir,
+        change: impl FnOnce(&mut Settings),
+        sockets: impl FnOnce(&TempDir) -> Vec<Listening>,
+    ) -> Self {
         let mut settings = Settings::default();
         change(&mut settings);
         let mut all = vec![Listening::tcp("127.0.0.1:0").unwrap()];

@@ -5,6 +5,7 @@
 mod auth;
 mod client;
 mod commands;
+mod disk;
 mod hostile;
 mod metrics;
 mod old;

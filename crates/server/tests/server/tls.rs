@@ -9,6 +9,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use spinney_server::auth::Mechanism;
 use spinney_server::{Listening, Tls};
 
 use crate::client::{Client, TestServer};
@@ -42,9 +43,14 @@ impl Certificates {
 
     /// A server with the certificate, which wants one of clients if it is told so.
     fn server(&self, clients: bool) -> (TestServer, String) {
+        self.server_with(clients, false)
+    }
+
+    /// The same, in which clients must log in if it is told so.
+    fn server_with(&self, clients: bool, auth: bool) -> (TestServer, String) {
         let mut address = String::new();
         let server = TestServer::with_sockets(
-            |_| {},
+            |settings| settings.auth = auth,
             |dir| {
                 let file = |name: &str, text: &str| {
                     std::fs::write(dir.path().join(name), text).unwrap();
@@ -108,6 +114,39 @@ fn clients_need_a_certificate_when_they_are_asked_for_one() {
     let mut without = certificates.client(&address, false);
     let refused = std::io::Write::write_all(&mut without.stream, &[0; 16]).is_err() || without.receive().is_none();
     assert!(refused);
+}
+
+#[test]
+fn a_certificate_logs_its_subject_in() {
+    let certificates = Certificates::new();
+    let (server, address) = certificates.server_with(true, true);
+    let mut plain = server.client();
+    plain.ok("admin", r#"{"createUser": "root", "pwd": "secret", "roles": ["root"]}"#);
+    plain.log_in(Mechanism::Sha256, "admin", "root", "secret");
+    let log_in = r#"{"authenticate": 1, "mechanism": "MONGODB-X509"}"#;
+    assert_eq!(certificates.client(&address, true).code("$external", log_in), 18);
+    let name = "CN=rcgen self signed cert";
+    let user = format!(r#"{{"createUser": "{name}", "roles": [{{"role": "readWrite", "db": "app"}}]}}"#);
+    plain.ok("$external", &user);
+    assert_eq!(plain.code("$external", &user.replace("\"roles\"", "\"pwd\": \"x\", \"roles\"")), 2);
+    let mut client = certificates.client(&address, true);
+    assert_eq!(client.code("app", r#"{"find": "c"}"#), 13);
+    for wrong in ["admin", "app"] {
+        assert_eq!(client.code(wrong, log_in), 18);
+    }
+    assert_eq!(client.code("$external", &log_in.replace("}", r#", "user": "CN=other"}"#)), 18);
+    let reply = client.ok("$external", &log_in.replace("}", &format!(r#", "user": "{name}"}}"#)));
+    assert_eq!(reply.view().to_json(), format!(r#"{{"dbname":"$external","user":"{name}","ok":1.0}}"#));
+    client.ok("app", r#"{"insert": "c", "documents": [{"_id": 1}]}"#);
+    assert_eq!(client.code("other", r#"{"find": "c"}"#), 13);
+    // A handshake logs in at once.
+    let mut client = certificates.client(&address, true);
+    let hello =
+        format!(r#"{{"hello": 1, "speculativeAuthenticate": {}}}"#, log_in.replace("}", r#", "db": "$external"}"#));
+    assert!(client.ok("admin", &hello).view().get("speculativeAuthenticate").is_some());
+    client.ok("app", r#"{"find": "c"}"#);
+    // Who shows no certificate has no subject.
+    assert_eq!(plain.code("$external", log_in), 18);
 }
 
 #[test]

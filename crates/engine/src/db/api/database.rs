@@ -141,6 +141,16 @@ impl Database {
         self.core().reader.is_some()
     }
 
+    /// Whether writes are taken now, without one: what a program tells that asks whether it is well.
+    ///
+    /// # Errors
+    /// [`Poisoned`](crate::ErrorKind::Poisoned) with the failure after which no more is written,
+    /// [`Closed`](crate::ErrorKind::Closed), [`Unsupported`](crate::ErrorKind::Unsupported) when the database was
+    /// opened to be read only, [`Forked`](crate::ErrorKind::Forked).
+    pub fn check_writable(&self) -> Result<()> {
+        self.core().state.health.check_writable()
+    }
+
     /// Opens a database with parts of the caller's choice.
     #[must_use]
     pub fn builder(path: impl AsRef<Path>) -> DatabaseBuilder {
