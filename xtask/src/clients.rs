@@ -53,13 +53,14 @@ fn checks_of_rust(server: &Path) -> Result<(), String> {
     ran
 }
 
-fn target() -> PathBuf {
+/// Where cargo builds.
+pub(super) fn target() -> PathBuf {
     let given = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"))
 }
 
 /// The server, built as its tests are.
-fn built() -> Result<PathBuf, String> {
+pub(super) fn built() -> Result<PathBuf, String> {
     run("the build of the server", &mut cargo("build --package spinney-cli"))?;
     Ok(target().join("debug/spinney"))
 }

@@ -5,6 +5,7 @@ mod clients;
 mod conformance;
 mod kills;
 mod mutants;
+mod page;
 mod server;
 mod step;
 
@@ -54,6 +55,9 @@ Usage: cargo xtask <command>
   kills [--python <path>] [--rounds <n>] [--threads <n>] [--standalone] [--seed <n>] [--port <n>]
                       kills the server so many times (default 500) while clients write by pymongo, which the Python must have, and
                       checks after each that nothing acknowledged is lost, nothing is done twice and each index is valid
+  page-test [--driver <path>] [--binary <path>]
+                      the page of the server in Chromium, by ChromeDriver, without a window, on a laptop and on a phone, light and
+                      dark: it shows what there is, follows it, and is no wider than the window; pictures are under target/page/
   help                prints this
 
 Environment:
@@ -122,6 +126,7 @@ fn main() -> ExitCode {
         ["clients", arguments @ ..] => clients::command(arguments),
         ["conformance", arguments @ ..] => conformance::command(arguments),
         ["kills", arguments @ ..] => kills::command(arguments),
+        ["page-test", arguments @ ..] => page::command(arguments),
         ["mutants", arguments @ ..] => mutants::command(arguments),
         ["help" | "--help" | "-h"] | [] => {
             print(HELP);
