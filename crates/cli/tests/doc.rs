@@ -74,6 +74,21 @@ fn queries_use_indexes_and_tell_it() {
 }
 
 #[test]
+fn strings_are_compared_as_a_collation_says() {
+    let place = place();
+    let find = |collation: &str| {
+        let sort =
+            [r#"{"name":"N1","a":{"$lt":2}}"#, "--sort", r#"{"name":1,"_id":1}"#, "--projection", r#"{"_id":1}"#];
+        place.ok(&[&["doc", "find", "db", "app.things", "--collation", collation, "--limit", "2"], &sort[..]].concat())
+    };
+    assert_eq!(find(r#"{"locale":"en","strength":2}"#), "{\"_id\":1}\n{\"_id\":10}\n");
+    assert_eq!(find(r#"{"locale":"simple"}"#), "");
+    let refused = place.run(&["doc", "find", "db", "app.things", "--collation", r#"{"locale":"nowhere"}"#]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("Field 'locale' is invalid"));
+}
+
+#[test]
 fn bad_input_is_told_in_the_words_of_the_caller() {
     let place = place();
     let wrong = place.file("wrong.jsonl", "{\"_id\": 500}\n{\"a\": }\n");

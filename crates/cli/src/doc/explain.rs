@@ -14,6 +14,7 @@ use std::io::Write as _;
 const TOLD: [&str; 10] = [
     "filter",
     "indexName",
+    "collation",
     "keyPattern",
     "indexBounds",
     "direction",
