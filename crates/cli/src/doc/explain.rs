@@ -11,7 +11,7 @@ use spinney_lab::text::{count, digits};
 use std::io::Write as _;
 
 /// What of a stage is told beside its name and what is below it.
-const TOLD: [&str; 10] = [
+const TOLD: [&str; 11] = [
     "filter",
     "indexName",
     "collation",
