@@ -312,3 +312,22 @@ fn the_statements_of_a_command_wait_for_the_device_once() {
     let found = run(&service, r#"{"find":"c","filter":{"a":2,"b":1}}"#);
     assert_eq!(found.matches("_id").count(), 25, "{found}");
 }
+
+#[test]
+fn a_collection_that_was_created_in_a_transaction_goes_with_it() {
+    let service = open(&SimEnv::new(7));
+    let listed =
+        |service: &Service| run(service, r#"{"listCollections":1,"nameOnly":true}"#).matches("\"name\"").count();
+    run(&service, &format!(r#"{{"insert":"c","documents":[{{"_id":1}}],{}}}"#, first(1, 1)));
+    run(&service, &format!(r#"{{"create":"d",{}}}"#, within(1, 1)));
+    run(&service, &format!(r#"{{"abortTransaction":1,{}}}"#, within(1, 1)));
+    assert_eq!(listed(&service), 0);
+    run(&service, &format!(r#"{{"insert":"c","documents":[{{"_id":1}}],{}}}"#, first(1, 2)));
+    run(&service, &format!(r#"{{"commitTransaction":1,{}}}"#, within(1, 2)));
+    assert_eq!(listed(&service), 1);
+    // Others have written to it meanwhile.
+    run(&service, &format!(r#"{{"create":"d",{}}}"#, first(1, 3)));
+    run(&service, r#"{"insert":"d","documents":[{"_id":1}]}"#);
+    run(&service, &format!(r#"{{"abortTransaction":1,{}}}"#, within(1, 3)));
+    assert_eq!(listed(&service), 2);
+}

@@ -86,6 +86,7 @@ codes! {
     DOCUMENT_VALIDATION_FAILURE = 121 "DocumentValidationFailure";
     WRITE_CONFLICT = 112 "WriteConflict";
     COMMAND_NOT_SUPPORTED = 115 "CommandNotSupported";
+    CAPPED_POSITION_LOST = 136 "CappedPositionLost";
     COMMAND_FAILED = 125 "CommandFailed";
     INCOMPATIBLE_COLLATION_VERSION = 161 "IncompatibleCollationVersion";
     OPTION_NOT_SUPPORTED_ON_VIEW = 167 "OptionNotSupportedOnView";

@@ -31,7 +31,7 @@ pub use builder::DocumentBuilder;
 pub use convert::DateTime;
 pub use decimal::Decimal128;
 pub use kind::{Class, Kind};
-pub use number::compare_numbers;
+pub use number::{compare_numbers, long_of};
 pub use object_id::{ObjectId, ObjectIds};
 pub use order::{TextOrder, compare, compare_by, compare_documents, equal, hash};
 pub use text::Text;

@@ -122,6 +122,19 @@ fn decimal_to_i64(number: Decimal128) -> Option<i64> {
     i64::try_from(if negative { -magnitude } else { magnitude }).ok()
 }
 
+/// The number in a value as MongoDB takes it for a whole one: doubles lose their fraction, decimals are rounded to
+/// even, what is beyond 64 bits is cut, and NaN is 0.
+#[must_use]
+pub fn long_of(value: &Value<'_>) -> Option<i64> {
+    let number = match value.as_number()? {
+        number if number.is_nan() => return Some(0),
+        Number::Decimal(decimal) => Number::Decimal(decimal.to_integral(Rounding::HalfEven)),
+        number => number,
+    };
+    let end = if number.to_f64() < 0.0 { i64::MIN } else { i64::MAX };
+    Some(number.trunc_to_i64().unwrap_or(end))
+}
+
 /// The order of two numbers by their exact values. NaN is equal to NaN and below all other numbers; -0 is equal to 0.
 /// Nothing when one of the values is no number.
 #[must_use]

@@ -2,7 +2,8 @@
 //!
 //! # Format
 //! An entry of a unique index has the fields as key, and the encoded `_id` and the types as value. An entry of any
-//! other index has the fields and the encoded `_id` as key, and the types as value.
+//! other index has the fields and the encoded `_id` as key, and the types as value. In a capped collection the record
+//! id, encoded as a number is, has the place of the `_id`.
 //!
 //! The types are the type bits of the fields. When the `_id` has type bits as well (most have none), they come first:
 //! FF, their number of bytes (u16, big-endian), they. FF is no code of a type.
@@ -55,6 +56,13 @@ impl EncodedId {
         let collated = collation.and_then(|collation| collation.key_of(id));
         let id = collated.as_ref().map_or(*id, ValueBuf::view);
         append(&mut self.key, &mut self.types, &id, Direction::Ascending);
+    }
+
+    /// Becomes the key of a document of a capped collection.
+    pub fn set_record(&mut self, key: &[u8]) {
+        self.key.clear();
+        self.types.clear();
+        self.key.extend_from_slice(key);
     }
 
     /// The key of the document.

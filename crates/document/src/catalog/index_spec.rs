@@ -8,7 +8,7 @@ use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::collation::{Collated, Collation};
 use crate::expr::Context;
-use crate::keys::{FieldKind, KeyPattern};
+use crate::keys::{FieldKind, KeyPattern, wildcard_takes};
 use crate::query::{Filter, Node, Predicate};
 
 /// The name of the index of `_id` that every collection has.
@@ -117,6 +117,7 @@ impl IndexSpec {
         parsed.check()?;
         if parsed.is_id() {
             ID_INDEX.clone_into(&mut parsed.name);
+            parsed.unique = true;
         }
         parsed.document = parsed.to_listed(spec);
         Ok(parsed)
@@ -188,16 +189,45 @@ impl IndexSpec {
                 "a wildcard index does not support the options 'unique', 'sparse' and 'expireAfterSeconds'",
             ));
         }
+        if self.pattern.fields().len() > 1 {
+            self.check_compound_wildcard()?;
+        }
         if self.wildcard_projection.is_some() {
             if !self.pattern.is_wildcard() {
                 return Err(Error::bad_value("The field 'wildcardProjection' is only allowed in a 'wildcard' index"));
             }
-            if self.pattern.fields().iter().any(|field| !field.path.is_empty()) {
+            let wildcard = self.pattern.wildcard().and_then(|at| self.pattern.fields().get(at));
+            if wildcard.is_some_and(|field| !field.path.is_empty()) {
                 let what = "The field 'wildcardProjection' is only allowed when the 'wildcard' index is on all fields";
                 return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
             }
         }
         Ok(())
+    }
+
+    /// Refuses a wildcard on all fields beside others that it has as well.
+    fn check_compound_wildcard(&self) -> Result<()> {
+        let fields = self.pattern.fields();
+        let Some(wildcard) = self.pattern.wildcard().and_then(|at| fields.get(at)).filter(|f| f.path.is_empty()) else {
+            return Ok(());
+        };
+        let Some(projection) = &self.wildcard_projection else {
+            return Err(cannot("a compound wildcard index on all fields must have a 'wildcardProjection'"));
+        };
+        let has = |path: &str| {
+            let below = format!("{path}.");
+            let named = projection.view().elements().any(|element| {
+                element.name.as_bytes().starts_with(below.as_bytes()) && matches!(flag("", &element.value), Ok(true))
+            });
+            named || wildcard_takes(wildcard, Some(projection.view()), path)
+        };
+        match fields.iter().find(|field| !field.path.is_empty() && has(&field.path)) {
+            Some(field) => {
+                let what = format!("the 'wildcardProjection' must exclude the field '{}' of the index", field.path);
+                Err(Error::new(ErrorCode::new(7_246_209), what))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The same specification, hidden or not, or with another time to live.
@@ -411,6 +441,11 @@ mod tests {
             (r#"{"key":{"a":1},"name":"x","wildcardProjection":{"b":1}}"#, 2),
             (r#"{"key":{"$**":1},"name":"x","wildcardProjection":"no"}"#, 14),
             (r#"{"key":{"a.$**":1},"name":"x","wildcardProjection":{"b":1}}"#, 9),
+            (r#"{"key":{"a":1,"$**":1},"name":"x"}"#, 67),
+            (r#"{"key":{"a":1,"$**":1},"name":"x","wildcardProjection":{"b":0}}"#, 7246209),
+            (r#"{"key":{"$**":1,"a.b":1},"name":"x","wildcardProjection":{"a":1}}"#, 7246209),
+            (r#"{"key":{"$**":1,"a":1},"name":"x","wildcardProjection":{"a.b":1}}"#, 7246209),
+            (r#"{"key":{"a":1,"b.$**":1},"name":"x","wildcardProjection":{"a":0}}"#, 9),
             (r#"{"key":{"a":"wildcard"},"name":"x"}"#, 7246202),
             (r#"{"key":{"a":"text"},"name":"x"}"#, 67),
             (r#"{"key":{"a":"2dsphere"},"name":"x"}"#, 67),

@@ -10,6 +10,8 @@
 //! Tables are created before the row that names them, and dropped after it is gone. At open, tables that no row names
 //! are dropped. A row changes in one transaction with what it describes.
 
+pub mod capped;
+mod clustered;
 pub mod index_entry;
 pub mod index_spec;
 pub mod namespace;
@@ -19,6 +21,7 @@ pub mod registry;
 mod row;
 pub mod state;
 
+pub use capped::{Capped, CappedLimits, CappedLock, Holdings};
 pub use index_spec::{IndexSpec, StorageSpec};
 pub use namespace::Namespace;
 pub use options::CollectionOptions;

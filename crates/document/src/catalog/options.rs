@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::capped::CappedLimits;
+use super::clustered;
 use super::index_spec::{StorageSpec, parse_storage};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
@@ -22,6 +24,8 @@ pub struct CollectionOptions {
     pub validation_level: ValidationLevel,
     /// What becomes of documents that are not valid.
     pub validation_action: ValidationAction,
+    /// The limits beyond which the oldest documents are removed, for a capped collection.
+    pub capped: Option<CappedLimits>,
     /// Whether change streams can show documents as they were before a change.
     pub keeps_images: bool,
     /// How operations compare strings that do not say how; for a view, how all do.
@@ -59,12 +63,14 @@ impl CollectionOptions {
     ///
     /// # Errors
     /// `InvalidOptions` (72), `TypeMismatch` (14), `IDLUnknownField` (40415) and what the filter's parser says;
-    /// `CommandNotSupported` (115) for capped collections and time series.
+    /// `BadValue` (2) for a size of a capped collection that is none; `CommandNotSupported` (115) for time series and
+    /// encrypted fields.
     pub fn parse(options: Document<'_>) -> Result<Self> {
         let collation = options.get("collation").map(|collation| Collation::parse(&collation)).transpose()?.flatten();
         let context = Context::default().collated(collation.clone());
-        let document = listed(options, collation.as_deref());
-        let mut parsed = Self { document, collation, ..Self::default() };
+        let (document, capped) = (listed(options, collation.as_deref()), CappedLimits::parse(options)?);
+        let document = capped.map_or(document.clone(), |capped| capped.listed(document.view()));
+        let mut parsed = Self { document, collation, capped, ..Self::default() };
         let (mut on, mut pipeline) = (None, None);
         for element in options {
             let (field, value) = (element.name.to_str_lossy(), element.value);
@@ -92,7 +98,7 @@ impl CollectionOptions {
                 "validationAction" => parsed.validation_action = parse_action(&value)?,
                 "storageEngine" => parsed.storage = parse_storage(&value)?,
                 "collation" => {}
-                "clusteredIndex" => check_clustered(&value)?,
+                "clusteredIndex" => clustered::check(&value)?,
                 "changeStreamPreAndPostImages" => {
                     let images = value.as_document().ok_or_else(|| mismatch("object"))?;
                     parsed.keeps_images = parse_images(images)?;
@@ -100,8 +106,9 @@ impl CollectionOptions {
                 "idIndex" | "indexOptionDefaults" => {
                     value.as_document().ok_or_else(|| mismatch("object"))?;
                 }
-                "capped" if matches!(value, Value::Bool(false)) => {}
-                "capped" | "size" | "max" | "timeseries" | "expireAfterSeconds" | "encryptedFields" => {
+                // Read above.
+                "capped" | "size" | "max" => {}
+                "timeseries" | "expireAfterSeconds" | "encryptedFields" => {
                     let what = format!("collections with the option '{field}' are not supported yet");
                     return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
                 }
@@ -203,24 +210,4 @@ fn parse_images(images: Document<'_>) -> Result<bool> {
         let what = "BSON field 'create.changeStreamPreAndPostImages.enabled' is missing but a required field";
         Error::new(ErrorCode::IDL_FAILED_TO_PARSE, what)
     })
-}
-
-/// Every collection is clustered by `_id`, which is what this option asks for.
-fn check_clustered(value: &Value<'_>) -> Result<()> {
-    let right = match value {
-        Value::Bool(is) => *is,
-        Value::Document(spec) => {
-            let key = spec.get("key").and_then(|key| key.as_document());
-            let id = doc! {"_id": 1};
-            key == Some(id.view()) && matches!(spec.get("unique"), Some(Value::Bool(true)))
-        }
-        _ => false,
-    };
-    if right {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorCode::INVALID_INDEX_SPECIFICATION_OPTION,
-        "The field 'clusteredIndex' must be {key: {_id: 1}, unique: true}",
-    ))
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use spinney::{Durability, Layout, Table, TableOptions, Transaction};
@@ -16,7 +17,7 @@ use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use super::record::{Past, Recorder, database_event, event, is_record};
 use super::row::{self, NUMBER_KEY};
-use super::state::{CollectionState, Index, Schema};
+use super::state::{CHANGE_WAIT, CollectionState, Index, Schema};
 use crate::aggregate::sorter::TABLE_PREFIX as SPILL_PREFIX;
 use crate::base::{Environment, Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp};
@@ -27,7 +28,7 @@ use crate::notes::Note;
 pub const INDEXES_MAX: usize = 64;
 
 /// What the names of collections begin with that are filled to replace others. They are dropped at open.
-pub const TEMPORARY_PREFIX: &str = "tmp.agg_out.";
+const TEMPORARY_PREFIX: &str = "tmp.agg_out.";
 
 /// The table of the catalog itself.
 const CATALOG: &str = "catalog";
@@ -134,9 +135,10 @@ impl Catalog {
         let table = open(collection_table(number))?;
         let unfinished = row.indexes.iter().any(|index| !index.ready);
         let ready = row.indexes.into_iter().filter(|index| index.ready);
+        let has_ids = row.options.capped.is_none();
         let indexes = ready.map(|index| {
             let table = open(index_table(index.number))?;
-            Ok(Arc::new(Index::new(index.number, table, index.spec, true, &index.multikey)))
+            Ok(Arc::new(Index::new(index.number, table, index.spec, has_ids, true, &index.multikey)))
         });
         let indexes = indexes.collect::<Result<_>>()?;
         let schema =
@@ -208,12 +210,34 @@ impl Catalog {
         } else {
             let number = self.take_number(&mut next)?;
             let table = self.engine.create_table(&collection_table(number), table_options(options.storage))?;
-            let schema = Schema { namespace: namespace.clone(), uuid, options, indexes: Vec::new(), dropped: false };
+            let mut schema =
+                Schema { namespace: namespace.clone(), uuid, options, indexes: Vec::new(), dropped: false };
+            if schema.options.capped.is_some() {
+                let (number, spec) = (self.take_number(&mut next)?, IndexSpec::of_id(schema.options.collation.as_deref()));
+                let table = self.engine.create_table(&index_table(number), table_options(schema.options.storage))?;
+                schema.indexes.push(Arc::new(Index::new(number, table, spec, false, true, &[])));
+            }
             self.put_row(number, &schema, Some(created.finish()))?;
             Entry::Collection(Arc::new(CollectionState::new(number, table, schema)))
         };
         self.names.write().insert(namespace.clone(), entry.clone());
         Ok(entry)
+    }
+
+    /// Creates a collection that is filled to replace another one of a database. It is dropped at open.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn create_temporary(
+        &self,
+        database: &str,
+        options: CollectionOptions,
+    ) -> Result<(Namespace, Arc<CollectionState>)> {
+        let name = Namespace::new(database, &format!("{TEMPORARY_PREFIX}{:016x}", self.environment.random()))?;
+        match self.create(&name, options)? {
+            Entry::Collection(state) => Ok((name, state)),
+            Entry::View(_) => Err(Error::new(ErrorCode::INTERNAL_ERROR, "a temporary collection is a view")),
+        }
     }
 
     /// Gives a view other options.
@@ -237,28 +261,55 @@ impl Catalog {
     /// `LockTimeout` (24) while a transaction writes to the collection; those of the engine.
     pub fn drop_namespace(&self, namespace: &Namespace) -> Result<bool> {
         let _changing = self.changing.lock();
-        self.drop_locked(namespace)
+        self.drop_locked(namespace, CHANGE_WAIT, |_| Ok(true))
     }
 
-    fn drop_locked(&self, namespace: &Namespace) -> Result<bool> {
+    /// Drops a collection that no transaction writes to now and that has no documents.
+    ///
+    /// # Errors
+    /// `LockTimeout` (24) while a transaction writes to the collection; those of the engine.
+    pub fn drop_unused(&self, state: &Arc<CollectionState>) -> Result<bool> {
+        let _changing = self.changing.lock();
+        let name = state.schema().namespace.clone();
+        match self.find(&name) {
+            Some(Entry::Collection(other)) if Arc::ptr_eq(&other, state) => {}
+            _ => return Ok(false),
+        }
+        let is_empty = |state: &CollectionState| Ok(state.table.range(..).advance_key()?.is_none());
+        self.drop_locked(&name, Duration::ZERO, is_empty)
+    }
+
+    /// Drops what a name names, if it is not a collection that may not be dropped.
+    fn drop_locked(
+        &self,
+        namespace: &Namespace,
+        wait: Duration,
+        may: impl FnOnce(&CollectionState) -> Result<bool>,
+    ) -> Result<bool> {
         let Some(entry) = self.find(namespace) else { return Ok(false) };
         let tables = match &entry {
             Entry::View(_) => {
                 self.commit(None, |txn, _| txn.delete(&self.table, namespace.as_str()))?;
                 Vec::new()
             }
-            Entry::Collection(state) => state.change(|schema| {
+            Entry::Collection(state) => state.change_within(wait, |schema| {
+                if !may(state)? {
+                    return Ok((schema.clone(), Vec::new()));
+                }
                 let dropped = event("drop", namespace.as_str(), schema.uuid).finish();
                 let until = self.commit(Some(dropped), |txn, until| {
                     self.put_past(txn, state, schema, until)?;
                     txn.delete(&self.table, namespace.as_str())
                 })?;
                 self.recorder.ended(past_of(state, schema, until));
-                let indexes = schema.indexes.iter().map(|index| index_table(index.number));
-                let tables = indexes.chain([collection_table(state.number)]).collect();
-                Ok((Schema { dropped: true, ..schema.clone() }, tables))
+                Ok((Schema { dropped: true, ..schema.clone() }, tables_of(state, schema)))
             })?,
         };
+        if let Entry::Collection(state) = &entry
+            && !state.schema().dropped
+        {
+            return Ok(false);
+        }
         self.names.write().remove(namespace);
         for table in tables {
             self.engine.drop_table(&table)?;
@@ -292,26 +343,49 @@ impl Catalog {
             })?;
         }
         // The row of the new name replaces that of the target, if there is one, in the same commit.
-        let tables = match target {
-            Some(Entry::Collection(target)) => target.change(|schema| {
-                self.rename_row(&state, from, to, Some((&target, schema)))?;
-                let indexes = schema.indexes.iter().map(|index| index_table(index.number));
-                let tables = indexes.chain([collection_table(target.number)]).collect();
-                Ok((Schema { dropped: true, ..schema.clone() }, tables))
-            })?,
-            _ => {
-                self.rename_row(&state, from, to, None)?;
-                Vec::new()
+        match target {
+            Some(Entry::Collection(target)) => return self.rename_over(state, from, &target, to, || Ok(())),
+            _ => self.rename_row(&state, from, to, None)?,
+        }
+        let mut names = self.names.write();
+        names.remove(from);
+        names.insert(to.clone(), Entry::Collection(state));
+        Ok(())
+    }
+
+    /// Fills a collection while no transaction writes to another one, and then puts it in the place of that.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26); what `fill` says; those of the engine.
+    pub fn replace(&self, with: &Namespace, name: &Namespace, fill: impl FnOnce() -> Result<()>) -> Result<()> {
+        let _changing = self.changing.lock();
+        match (self.find(with), self.find(name)) {
+            (Some(Entry::Collection(state)), Some(Entry::Collection(target))) => {
+                self.rename_over(state, with, &target, name, fill)
             }
-        };
+            _ => Err(not_found(&format!("ns does not exist: {name}"))),
+        }
+    }
+
+    /// Renames a collection to the name of another one, which is dropped.
+    fn rename_over(
+        &self,
+        state: Arc<CollectionState>,
+        from: &Namespace,
+        target: &Arc<CollectionState>,
+        to: &Namespace,
+        before: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let tables: Vec<String> = target.change(|schema| {
+            before()?;
+            self.rename_row(&state, from, to, Some((target, schema)))?;
+            Ok((Schema { dropped: true, ..schema.clone() }, tables_of(target, schema)))
+        })?;
         let mut names = self.names.write();
         names.remove(from);
         names.insert(to.clone(), Entry::Collection(state));
         drop(names);
-        for table in tables {
-            self.engine.drop_table(&table)?;
-        }
-        Ok(())
+        tables.iter().try_for_each(|table| Ok(self.engine.drop_table(table)?))
     }
 
     fn rename_row(
@@ -359,13 +433,14 @@ impl Catalog {
                 if is_there(&changed, spec)? {
                     continue;
                 }
-                if changed.indexes.len() + 2 > INDEXES_MAX {
+                if changed.index_count() + 1 > INDEXES_MAX {
                     let what = format!("add index fails, too many indexes for {}", schema.namespace);
                     return Err(Error::new(ErrorCode::CANNOT_CREATE_INDEX, what));
                 }
                 let number = self.take_number(&mut next)?;
                 let table = self.engine.create_table(&index_table(number), table_options(spec.storage))?;
-                let index = Arc::new(Index::new(number, table, spec.clone(), false, &[]));
+                let has_ids = state.capped.is_none();
+                let index = Arc::new(Index::new(number, table, spec.clone(), has_ids, false, &[]));
                 changed.indexes.push(Arc::clone(&index));
                 added.push(index);
             }
@@ -560,6 +635,12 @@ fn past_of(state: &CollectionState, schema: &Schema, until: Timestamp) -> Past {
     }
 }
 
+/// The tables of a collection and its indexes.
+fn tables_of(state: &CollectionState, schema: &Schema) -> Vec<String> {
+    let indexes = schema.indexes.iter().map(|index| index_table(index.number));
+    indexes.chain([collection_table(state.number)]).collect()
+}
+
 /// Whether an index of a specification is there; refuses one that is like it and not the same.
 fn is_there(schema: &Schema, spec: &IndexSpec) -> Result<bool> {
     if spec.is_id() {
@@ -572,6 +653,11 @@ fn is_there(schema: &Schema, spec: &IndexSpec) -> Result<bool> {
     let conflict = |code, other: &str, what: &str| {
         Err(Error::new(code, format!("{what}. Requested index: {}, existing index: {other}", spec.document())))
     };
+    let fields = spec.pattern.document();
+    if fields.elements().count() == 1 && fields.get("_id").is_some_and(|kind| kind.as_f64() == Some(-1.0)) {
+        let what = format!("The field 'key' for an _id index must be {{_id: 1}}, but got {fields}");
+        return Err(Error::bad_value(what));
+    }
     if spec.name == ID_INDEX {
         let what = format!("The index name '_id_' is reserved for the _id index, requested index: {}", spec.document());
         return Err(Error::bad_value(what));

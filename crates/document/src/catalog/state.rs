@@ -12,12 +12,14 @@ use std::time::Duration;
 use parking_lot::{ArcRwLockReadGuard, RawRwLock, RwLock};
 use spinney::{SeqNum, Table};
 
-use super::index_spec::IndexSpec;
+use super::capped::Capped;
+use super::index_spec::{ID_INDEX, IndexSpec};
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf};
 use crate::collation::{Collated, Collation};
+use crate::keys::{Direction, field_len};
 use crate::path::Path;
 
 /// How long a change of a collection waits for the transactions that write to it.
@@ -46,8 +48,10 @@ impl SchemaGuard {
 pub struct CollectionState {
     /// The number in the names of its tables.
     pub number: u64,
-    /// The documents: key = encoded `_id`, value = the document.
+    /// The documents: key = encoded `_id`, or, in a capped collection, the record id; value = the document.
     pub table: Table,
+    /// What a capped collection has beside.
+    pub capped: Option<Capped>,
     /// Shared by transactions that write, alone by a change of the schema.
     writers: Arc<RwLock<()>>,
     schema: RwLock<Arc<Schema>>,
@@ -93,7 +97,8 @@ pub struct Schema {
     pub uuid: [u8; 16],
     /// The options.
     pub options: CollectionOptions,
-    /// The indexes but that of `_id`, in the order in which they were created.
+    /// The indexes that have tables, in the order in which they were created: all but that of `_id`, which only a
+    /// capped collection has as the first of them.
     pub indexes: Vec<Arc<Index>>,
     /// Whether the collection was dropped.
     pub dropped: bool,
@@ -104,9 +109,11 @@ pub struct Schema {
 pub struct Index {
     /// The number in the name of its table.
     pub number: u64,
-    /// The entries. Unique: key = fields, value = encoded `_id`, type bits. Else: key = fields, encoded `_id`; value =
-    /// type bits.
+    /// The entries. Unique: key = fields, value = key of the document, type bits. Else: key = fields, key of the
+    /// document; value = type bits.
     pub table: Table,
+    /// Whether the keys of documents are their encoded `_id`s, which those of a capped collection are not.
+    pub has_ids: bool,
     /// The specification.
     pub spec: IndexSpec,
     /// Whether it has all entries; before, writers maintain it, and queries do not use it.
@@ -139,6 +146,7 @@ impl CollectionState {
             number,
             table,
             collation: schema.options.collation.clone(),
+            capped: schema.options.capped.map(|_| Capped::default()),
             writers: Arc::default(),
             schema: RwLock::new(Arc::new(schema)),
             documents: DocumentCount::default(),
@@ -181,6 +189,28 @@ impl CollectionState {
         self.collation.as_deref()
     }
 
+    /// The key of the document with an encoded `_id`: that itself, or, in a capped collection, the record id that the
+    /// index of `_id` has, which `get` reads; nothing when there is no such document there.
+    ///
+    /// # Errors
+    /// Those of `get`; `DataCorruptionDetected` (374).
+    pub fn key_of<V: AsRef<[u8]>>(
+        &self,
+        id: &[u8],
+        get: impl FnOnce(&Table, &[u8]) -> spinney::Result<Option<V>>,
+    ) -> Result<Option<Vec<u8>>> {
+        if self.capped.is_none() {
+            return Ok(Some(id.to_vec()));
+        }
+        let schema = self.schema();
+        let corrupt = || Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "the index of _id is missing or malformed");
+        let index = schema.index(ID_INDEX).ok_or_else(corrupt)?;
+        let Some(entry) = get(&index.table, id)? else { return Ok(None) };
+        let entry = entry.as_ref();
+        let len = field_len(entry, Direction::Ascending).ok_or_else(corrupt)?;
+        Ok(Some(entry.get(..len).ok_or_else(corrupt)?.to_vec()))
+    }
+
     /// The schema as it is now.
     #[must_use]
     pub fn schema(&self) -> Arc<Schema> {
@@ -201,7 +231,15 @@ impl CollectionState {
     /// `LockTimeout` (24) when a transaction is open for longer than [`CHANGE_WAIT`]; what `change` says. Either leaves
     /// the schema as it was.
     pub fn change<T>(&self, change: impl FnOnce(&Schema) -> Result<(Schema, T)>) -> Result<T> {
-        let Some(_alone) = self.writers.try_write_for(CHANGE_WAIT) else {
+        self.change_within(CHANGE_WAIT, change)
+    }
+
+    /// As [`Self::change`], with another limit of the wait for transactions.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub fn change_within<T>(&self, wait: Duration, change: impl FnOnce(&Schema) -> Result<(Schema, T)>) -> Result<T> {
+        let Some(_alone) = self.writers.try_write_for(wait) else {
             let what = "a transaction that writes to the collection has been open for too long";
             return Err(Error::new(ErrorCode::LOCK_TIMEOUT, what));
         };
@@ -220,7 +258,18 @@ impl DocumentCount {
 }
 
 impl Schema {
-    /// The index of a name, that of `_id` excepted.
+    /// The indexes but that of `_id`.
+    pub fn others(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.indexes.iter().filter(|index| !index.spec.is_id())
+    }
+
+    /// How many indexes there are, that of `_id` among them.
+    #[must_use]
+    pub fn index_count(&self) -> usize {
+        self.others().count() + 1
+    }
+
+    /// The index of a name among those that have tables.
     #[must_use]
     pub fn index(&self, name: &str) -> Option<&Arc<Index>> {
         self.indexes.iter().find(|index| index.spec.name == name)
@@ -228,20 +277,22 @@ impl Schema {
 }
 
 impl Index {
-    /// An index with the multikey paths that the catalog's row has.
+    /// An index with the multikey paths that the catalog's row has. With `has_ids`, the keys of documents are their
+    /// encoded `_id`s.
     #[must_use]
-    pub fn new(number: u64, table: Table, spec: IndexSpec, ready: bool, multikey: &[u64]) -> Self {
+    pub fn new(number: u64, table: Table, spec: IndexSpec, has_ids: bool, ready: bool, multikey: &[u64]) -> Self {
         let bits = |field: usize| multikey.get(field).copied().unwrap_or_default();
         let fields = 0..spec.pattern.fields().len();
         let multikey = fields.map(|field| Multikey { seen: bits(field).into(), stored: bits(field).into() }).collect();
         let paths = spec.pattern.fields().iter().map(|field| Path::new(&field.path)).collect();
-        Self { number, table, spec, ready, ready_at: SeqNum::default(), paths, multikey, uses: Arc::default() }
+        let (ready_at, uses) = (SeqNum::default(), Arc::default());
+        Self { number, table, spec, has_ids, ready, ready_at, paths, multikey, uses }
     }
 
     /// The same index, ready for snapshots from a change on. No transaction that writes to it may be open.
     #[must_use]
     pub fn to_ready(&self, at: SeqNum) -> Self {
-        let ready = Self::new(self.number, self.table.clone(), self.spec.clone(), true, &self.multikey());
+        let ready = Self::new(self.number, self.table.clone(), self.spec.clone(), self.has_ids, true, &self.multikey());
         Self { ready_at: at, ..ready }
     }
 
@@ -249,7 +300,7 @@ impl Index {
     /// open.
     #[must_use]
     pub fn with_spec(&self, spec: IndexSpec) -> Self {
-        let changed = Self::new(self.number, self.table.clone(), spec, self.ready, &self.multikey());
+        let changed = Self::new(self.number, self.table.clone(), spec, self.has_ids, self.ready, &self.multikey());
         Self { ready_at: self.ready_at, uses: Arc::clone(&self.uses), ..changed }
     }
 

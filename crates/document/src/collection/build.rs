@@ -61,7 +61,10 @@ fn build_part(
         let view = Document::from_checked_bytes(document).ok_or_else(|| {
             Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, format!("{}: a document is no BSON", schema.namespace))
         })?;
-        view.first().into_iter().for_each(|first| encoded.set(&first.value, collection.collation()));
+        match collection.capped {
+            None => view.first().into_iter().for_each(|first| encoded.set(&first.value, collection.collation())),
+            Some(_) => encoded.set_record(id),
+        }
         for index in indexes {
             find(index, Some(view), &mut keys)?;
             for key in keys.iter() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use spinney::Durability;
 
-use super::prepare::{Prepared, prepare};
+use super::prepare::{Prepared, prepare, stamped};
 use super::transaction::DocumentTransaction;
 use super::validate::{Validation, validate};
 use crate::base::{Environment, Result};
@@ -99,6 +99,7 @@ impl Collection {
     pub fn find_by_id<'v>(&self, id: impl Into<Value<'v>>) -> Result<Option<StoredDocument>> {
         let mut key = Vec::with_capacity(32);
         encode_id(&mut key, &id.into(), self.state.collation());
+        let Some(key) = self.state.key_of(&key, |table, id| table.get(id))? else { return Ok(None) };
         Ok(self.state.table.get(key)?.map(StoredDocument::new))
     }
 
@@ -119,7 +120,7 @@ impl Collection {
         self.state.count(self.catalog.engine())
     }
 
-    /// All documents in the order of `_id`, as they are now.
+    /// All documents in the order of `_id`, those of a capped collection in that of their inserts, as they are now.
     #[must_use]
     pub fn documents(&self) -> Documents {
         Documents::new(self.catalog.engine().snapshot().range(&self.state.table, ..))
@@ -136,7 +137,7 @@ impl Collection {
             let Some(old) = txn.find_by_id(&self.state, &id)? else { return Ok((false, false)) };
             let own = old.view().element("_id").filter(|_| new.element("_id").is_none());
             let new = match own {
-                None => prepare(new, || self.new_id())?,
+                None => self.prepare(new)?,
                 Some(id) => {
                     let mut builder = crate::bson::DocumentBuilder::new();
                     builder.append_element(&id).append_all(new);
@@ -177,11 +178,15 @@ impl Collection {
         options: WriteOptions,
         body: impl FnMut(&mut DocumentTransaction) -> Result<T>,
     ) -> Result<T> {
-        transact(&self.catalog, options, body)
+        transact(&self.catalog, Some(&self.state), options, body)
     }
 
+    /// A document ready to be stored, with the time in the place of timestamps that are 0.
     pub(super) fn prepare<'d>(&self, document: Document<'d>) -> Result<Prepared<'d>> {
-        prepare(document, || self.new_id())
+        match stamped(document, || self.catalog.recorder().tick(self.catalog.engine())) {
+            None => prepare(document, || self.new_id()),
+            Some(document) => Ok(Prepared::Changed(prepare(document.view(), || self.new_id())?.view().into())),
+        }
     }
 
     /// A snapshot of the engine.
@@ -216,18 +221,20 @@ impl Collection {
     }
 }
 
-/// Runs `body` in a transaction and commits it, as [`Collection::transact`] does.
+/// Runs `body` in a transaction and commits it, as [`Collection::transact`] does. The transaction may write to
+/// `collection` if that is capped, and to no other that is.
 ///
 /// # Errors
 /// As [`Collection::transact`].
 pub fn transact<T>(
     catalog: &Arc<Catalog>,
+    collection: Option<&Arc<CollectionState>>,
     options: WriteOptions,
     mut body: impl FnMut(&mut DocumentTransaction) -> Result<T>,
 ) -> Result<T> {
     let mut tries = 1;
     loop {
-        let mut txn = DocumentTransaction::of_statement(Arc::clone(catalog));
+        let mut txn = DocumentTransaction::of_statement(Arc::clone(catalog), collection);
         txn.bypass_validation(options.bypass_validation);
         let done = body(&mut txn).and_then(|value| {
             txn.finish(options.durability)?;

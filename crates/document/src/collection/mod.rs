@@ -10,7 +10,11 @@
 //! Entries of indexes that are not unique are written without a look at what is there.
 
 pub mod build;
+mod capped;
+mod capped_write;
 mod claims;
+mod convert;
+mod created;
 pub mod delete;
 pub mod duplicate;
 mod entries;

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use super::handle::{Collection, WriteOptions};
 use super::transaction::DocumentTransaction;
 use crate::base::Result;
-use crate::bson::Document;
-use crate::collation::Collation;
 use crate::exec::{Execution, Match, StoredDocument};
-use crate::keys::encode_id;
 use crate::plan::Query;
 
 /// The most documents of one transaction.
@@ -63,9 +60,7 @@ impl Collection {
 
     /// The document as the transaction sees it, if it still matches.
     fn matched_again(&self, txn: &DocumentTransaction, query: &Query, matched: &Match) -> Result<Option<Match>> {
-        let Some(now) =
-            txn.engine().get(&self.state().table, key_of(matched.document.view(), self.state().collation()))?
-        else {
+        let Some(now) = txn.engine().get(&self.state().table, &matched.key)? else {
             return Ok(None);
         };
         let document = StoredDocument::new(now);
@@ -73,7 +68,7 @@ impl Collection {
             return Ok(Some(matched.clone()));
         }
         let (matches, position) = query.filter.matches_at(document.view())?;
-        Ok(matches.then_some(Match { document, position }))
+        Ok(matches.then_some(Match { key: matched.key.clone(), document, position }))
     }
 }
 
@@ -89,13 +84,6 @@ impl Tally {
         self.matched += other.matched;
         self.changed += other.changed;
     }
-}
-
-/// The key of a document that is stored in a collection with this collation.
-pub(super) fn key_of(document: Document<'_>, collation: Option<&Collation>) -> Vec<u8> {
-    let mut key = Vec::with_capacity(32);
-    document.first().into_iter().for_each(|id| encode_id(&mut key, &id.value, collation));
-    key
 }
 
 fn take_part(found: &mut Execution<'_>) -> Result<Vec<Match>> {

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{DEPTH_MAX, DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, ObjectId, Value};
+use crate::bson::{
+    DEPTH_MAX, DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Element, ObjectId, Timestamp, Value,
+};
 
 /// A document that can be stored: as it is, or changed.
 #[derive(Debug)]
@@ -82,6 +84,26 @@ fn is_deeper_than(document: Document<'_>, levels: usize) -> bool {
     })
 }
 
+/// A document with a time in the place of each field but `_id` that is the timestamp 0; nothing without such a field.
+#[must_use]
+pub fn stamped(document: Document<'_>, mut now: impl FnMut() -> Timestamp) -> Option<DocumentBuf> {
+    let is_zero = |element: &Element<'_>| {
+        matches!(element.value, Value::Timestamp(time) if time.bits() == 0) && element.name != "_id"
+    };
+    if !document.elements().any(|element| is_zero(&element)) {
+        return None;
+    }
+    let mut builder = DocumentBuilder::with_buffer(Vec::with_capacity(document.as_bytes().len() + 32));
+    for element in document {
+        if is_zero(&element) {
+            builder.append(element.name.as_bytes(), Value::Timestamp(now()));
+        } else {
+            builder.append_element(&element);
+        }
+    }
+    Some(builder.finish())
+}
+
 /// Refuses values that `_id` cannot have.
 ///
 /// # Errors
@@ -134,6 +156,18 @@ mod tests {
         let id = ObjectId::from_bytes([7; 12]);
         let refused = prepare(nested(DEPTH_MAX + 1, false).view(), || id).map(drop).unwrap_err();
         assert_eq!(refused.code(), ErrorCode::OVERFLOW);
+    }
+
+    #[test]
+    fn timestamps_of_zero_become_times() {
+        let stamp = |json: &str| {
+            let document = DocumentBuf::from_json(json).unwrap();
+            stamped(document.view(), || Timestamp::from_bits(5 << 32 | 1)).map(|stamped| stamped.view().to_json())
+        };
+        let zero = r#"{"$timestamp":{"t":0,"i":0}}"#;
+        assert_eq!(stamp(&format!(r#"{{"_id":{zero},"a":{{"b":{zero}}}}}"#)), None);
+        let shown = stamp(&format!(r#"{{"_id":{zero},"a":{zero},"b":[{zero}]}}"#)).unwrap();
+        assert_eq!(shown, format!(r#"{{"_id":{zero},"a":{{"$timestamp":{{"t":5,"i":1}}}},"b":[{zero}]}}"#));
     }
 
     #[test]

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use smallvec::SmallVec;
 use spinney::{Durability, Transaction};
 
+use super::capped_write::CappedWrite;
 use super::claims::{Claims, Counted};
+use super::created::Created;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Value;
 use crate::catalog::index_entry::{EncodedId, IndexEntry};
@@ -37,6 +39,10 @@ pub struct DocumentTransaction {
     /// Whether something was written.
     pub(super) has_written: bool,
     session: Option<SessionNote>,
+    /// The capped collection that the transaction may write to.
+    pub(super) capped: Option<CappedWrite>,
+    /// Behind the schemas that are held, which must be free when these are dropped.
+    created: Option<Box<Created>>,
     /// For each collection, how many documents the transaction adds, less those that it removes.
     added: SmallVec<[(Arc<AtomicI64>, i64); 2]>,
 }
@@ -53,7 +59,7 @@ pub(super) struct Buffers {
 impl DocumentTransaction {
     /// A transaction that a program begins: a conflict with what others have committed fails the write.
     pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
-        Self::with(catalog, Claims::Probe)
+        Self::with(catalog, Claims::Probe, None)
     }
 
     /// A transaction that stays open between commands: it locks what it writes, so that the second of two that change
@@ -61,16 +67,18 @@ impl DocumentTransaction {
     #[must_use]
     pub fn locking(catalog: Arc<Catalog>) -> Self {
         let claims = Claims::Lock { _counted: Counted::new(catalog.locking()) };
-        Self::with(catalog, claims)
+        Self::with(catalog, claims, None)
     }
 
-    /// A transaction of one statement, which is tried again when its commit conflicts.
-    pub(super) fn of_statement(catalog: Arc<Catalog>) -> Self {
+    /// A transaction of one statement, which is tried again when its commit conflicts. Only such a transaction may
+    /// write to a capped collection, which is then the one of the statement.
+    pub(super) fn of_statement(catalog: Arc<Catalog>, collection: Option<&Arc<CollectionState>>) -> Self {
         let claims = if catalog.locking().load(Ordering::Acquire) == 0 { Claims::AtCommit } else { Claims::Patient };
-        Self::with(catalog, claims)
+        let capped = collection.and_then(CappedWrite::begin);
+        Self::with(catalog, claims, capped)
     }
 
-    fn with(catalog: Arc<Catalog>, claims: Claims) -> Self {
+    fn with(catalog: Arc<Catalog>, claims: Claims, capped: Option<CappedWrite>) -> Self {
         let mut txn = catalog.engine().begin();
         if !matches!(claims, Claims::AtCommit | Claims::Probe) {
             txn.set_lock_wait(claims.wait());
@@ -87,6 +95,8 @@ impl DocumentTransaction {
             journal,
             has_written: false,
             session: None,
+            capped,
+            created: None,
             added: SmallVec::new(),
         }
     }
@@ -103,13 +113,20 @@ impl DocumentTransaction {
     pub fn find_by_id(&self, collection: &CollectionState, id: &Value<'_>) -> Result<Option<StoredDocument>> {
         let mut key = Vec::with_capacity(32);
         encode_id(&mut key, id, collection.collation());
+        let Some(key) = collection.key_of(&key, |table, id| self.txn.get(table, id))? else { return Ok(None) };
         Ok(self.txn.get(&collection.table, key)?.map(StoredDocument::new))
     }
 
-    /// All documents in the order of `_id`.
+    /// All documents in the order of `_id`, those of a capped collection in that of their inserts.
     #[must_use]
     pub fn documents(&self, collection: &CollectionState) -> Documents {
         Documents::new(self.txn.range(&collection.table, ..))
+    }
+
+    /// Takes note of a collection that was created for this transaction: it is dropped when that does not commit,
+    /// unless others have written to it.
+    pub fn created(&mut self, collection: &Arc<CollectionState>) {
+        self.created.get_or_insert_with(|| Box::new(Created::new(Arc::clone(&self.catalog)))).add(collection);
     }
 
     /// The session for the note of the commit.
@@ -146,7 +163,20 @@ impl DocumentTransaction {
     }
 
     pub(super) fn finish(self, durability: Option<Durability>) -> Result<()> {
-        let Self { catalog, mut txn, held, multikey, claims, journal, has_written, session, added, .. } = self;
+        let Self {
+            created,
+            catalog,
+            mut txn,
+            held,
+            multikey,
+            claims,
+            journal,
+            has_written,
+            session,
+            capped,
+            added,
+            ..
+        } = self;
         if has_written {
             let time = catalog.recorder().tick(catalog.engine());
             let changes = journal.map(Journal::finish);
@@ -159,12 +189,14 @@ impl DocumentTransaction {
             txn.note(note.encode());
         }
         claims.commit(txn, durability)?;
+        created.into_iter().for_each(|created| created.keep());
         multikey.iter().for_each(|(index, found)| index.stored_multikey(found));
         // Before others may change the collection's schema, or count.
         added.iter().for_each(|(documents, added)| {
             documents.fetch_add(*added, Ordering::AcqRel);
         });
         drop(held);
+        capped.into_iter().for_each(CappedWrite::committed);
         Ok(())
     }
 
@@ -193,6 +225,7 @@ impl DocumentTransaction {
             let what = format!("collection {} was dropped", schema.namespace);
             return Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what));
         }
+        self.check_capped(collection, &schema)?;
         Ok(schema)
     }
 }

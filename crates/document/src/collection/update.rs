@@ -220,7 +220,7 @@ impl DocumentTransaction {
         if !updated.is_modified() {
             return Ok(Changed { new: updated.document, modified: false });
         }
-        let new = checked(updated.document.view(), collection)?;
+        let new = checked(updated.document.view(), collection, update)?;
         let modified = self.put_over(collection.state(), old, new.view(), Some(&updated), !update.is_replacement())?;
         let new = match new {
             Prepared::Changed(new) => new,
@@ -232,14 +232,14 @@ impl DocumentTransaction {
     /// Inserts the document of an upsert, and returns it.
     pub(super) fn upsert(&mut self, collection: &Collection, filter: &Filter, update: &Update) -> Result<DocumentBuf> {
         let document = update.insert(filter, collection.new_id())?;
-        let prepared = checked(document.view(), collection)?;
+        let prepared = checked(document.view(), collection, update)?;
         self.insert(collection.state(), prepared.view())?;
         Ok(prepared.view().into())
     }
 }
 
 /// A document that an update has made, ready to be stored.
-fn checked<'d>(document: Document<'d>, collection: &Collection) -> Result<Prepared<'d>> {
+fn checked<'d>(document: Document<'d>, collection: &Collection, update: &Update) -> Result<Prepared<'d>> {
     let len = document.as_bytes().len();
     if len > DOCUMENT_BYTES_MAX {
         let what = format!("Resulting document after update is larger than {DOCUMENT_BYTES_MAX}");
@@ -247,5 +247,5 @@ fn checked<'d>(document: Document<'d>, collection: &Collection) -> Result<Prepar
     }
     // An update nests documents deeper than each of its parts is.
     let document = Document::parse_with(document.as_bytes(), Checks { utf8: false, ..Checks::default() })?;
-    prepare(document, || collection.new_id())
+    if update.is_replacement() { collection.prepare(document) } else { prepare(document, || collection.new_id()) }
 }

@@ -65,7 +65,10 @@ pub fn validate(catalog: &Catalog, collection: &CollectionState) -> Result<Valid
                 continue;
             }
         };
-        document.first().into_iter().for_each(|first| id.set(&first.value, collection.collation()));
+        match collection.capped {
+            None => document.first().into_iter().for_each(|first| id.set(&first.value, collection.collation())),
+            Some(_) => id.set_record(key),
+        }
         if id.key() != key {
             found.tell(|| format!("a document is not stored under its _id: {document}"));
         }

@@ -15,6 +15,7 @@ use crate::catalog::options::{ValidationAction, ValidationLevel};
 use crate::catalog::{CollectionState, Index, Schema};
 use crate::keys::{KeySet, extract};
 use crate::notes::journal::Change;
+use crate::query::failure::details;
 use crate::update::Updated;
 
 impl DocumentTransaction {
@@ -29,17 +30,21 @@ impl DocumentTransaction {
         if !self.bypass_validation {
             check_valid(&schema, None, document)?;
         }
-        self.claims.claim(&mut self.txn, &collection.table, self.buffers.id.key())?;
-        if self.txn.contains(&collection.table, self.buffers.id.key())? {
-            return Err(duplicate_id(&schema, &id));
+        if collection.capped.is_some() {
+            self.take_next_record()?;
+        } else {
+            self.claims.claim(&mut self.txn, &collection.table, self.buffers.id.key())?;
+            if self.txn.contains(&collection.table, self.buffers.id.key())? {
+                return Err(duplicate_id(&schema, &id));
+            }
         }
         self.find_keys(&schema, None, Some(document), None)?;
         self.check_unique(&schema)?;
         self.write_entries(&schema)?;
         self.txn.put(&collection.table, self.buffers.id.key(), document.as_bytes())?;
         self.count(collection, 1);
-        self.record(collection, &schema, (None, Some(document)), false);
-        Ok(())
+        self.record(collection, &schema, (None, Some(document)), false)?;
+        self.evict(collection, &schema)
     }
 
     /// Puts `new` in the place of `old`, which is in the collection; whether there was a difference.
@@ -71,12 +76,13 @@ impl DocumentTransaction {
         if !self.bypass_validation {
             check_valid(&schema, Some(old), new)?;
         }
+        self.take_record(collection)?;
         self.claims.claim(&mut self.txn, &collection.table, self.buffers.id.key())?;
         self.find_keys(&schema, Some(old), Some(new), updated)?;
         self.check_unique(&schema)?;
         self.write_entries(&schema)?;
         self.txn.put(&collection.table, self.buffers.id.key(), new.as_bytes())?;
-        self.record(collection, &schema, (Some(old), Some(new)), is_update);
+        self.record(collection, &schema, (Some(old), Some(new)), is_update)?;
         Ok(true)
     }
 
@@ -87,29 +93,40 @@ impl DocumentTransaction {
     pub fn delete(&mut self, collection: &CollectionState, document: Document<'_>) -> Result<()> {
         let schema = self.hold(collection)?;
         self.take_id(collection, document)?;
-        self.claims.claim(&mut self.txn, &collection.table, self.buffers.id.key())?;
-        self.find_keys(&schema, Some(document), None, None)?;
-        self.write_entries(&schema)?;
-        self.txn.delete(&collection.table, self.buffers.id.key())?;
-        self.count(collection, -1);
-        self.record(collection, &schema, (Some(document), None), false);
-        Ok(())
+        self.take_record(collection)?;
+        self.remove(collection, &schema, document)
     }
 
-    /// Takes note of a change for readers of the log.
+    /// Removes the document whose key is in the buffer.
+    pub(super) fn remove(
+        &mut self,
+        collection: &CollectionState,
+        schema: &Schema,
+        document: Document<'_>,
+    ) -> Result<()> {
+        self.claims.claim(&mut self.txn, &collection.table, self.buffers.id.key())?;
+        self.find_keys(schema, Some(document), None, None)?;
+        self.write_entries(schema)?;
+        self.txn.delete(&collection.table, self.buffers.id.key())?;
+        self.count(collection, -1);
+        self.record(collection, schema, (Some(document), None), false)
+    }
+
+    /// Takes note of a change, for readers of the log and for the limits of a capped collection.
     fn record(
         &mut self,
         collection: &CollectionState,
         schema: &Schema,
         (old, new): (Option<Document<'_>>, Option<Document<'_>>),
         is_update: bool,
-    ) {
+    ) -> Result<()> {
         self.has_written = true;
         if let Some(journal) = &mut self.journal {
             let keeps_before = schema.options.keeps_images;
             let key = self.buffers.id.key();
             journal.add(Change { collection: collection.number, key, old, new, is_update, keeps_before });
         }
+        if collection.capped.is_some() { self.resize(old, new) } else { Ok(()) }
     }
 
     /// Encodes a document's `_id` into the buffer, and returns it.
@@ -249,6 +266,9 @@ fn check_valid(schema: &Schema, old: Option<Document<'_>>, new: Document<'_>) ->
     let mut info = DocumentBuilder::new();
     if let Some(id) = new.get("_id") {
         info.append("failingDocumentId", id);
+    }
+    if let Some(expression) = &options.validator_expression {
+        info.append("details", &details(expression.view(), new)?);
     }
     let error = Error::new(ErrorCode::DOCUMENT_VALIDATION_FAILURE, "Document failed validation");
     Err(error.with_err_info(info.finish().into_bytes()))

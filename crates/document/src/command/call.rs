@@ -13,9 +13,10 @@ use super::scope::Scoped;
 use super::spec::{Declaration, Target};
 use super::state::State;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
-use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Timestamp, Value};
-use crate::catalog::{Entry, Namespace};
+use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Timestamp, Value, long_of};
+use crate::catalog::{CollectionState, Entry, Namespace};
 use crate::collation::{Collated, Collation};
+use crate::collection::Collection;
 use crate::collection::handle::WriteOptions;
 use crate::exec::Reader;
 use crate::expr::{self, Context};
@@ -112,7 +113,7 @@ impl<'r> Call<'r> {
     /// The number in a field as a whole one.
     #[must_use]
     pub fn long(&self, name: &str) -> Option<i64> {
-        parse::long_of(&self.value(name)?)
+        long_of(&self.value(name)?)
     }
 
     /// The number in a field that is declared not to be negative.
@@ -170,6 +171,31 @@ impl<'r> Call<'r> {
         let entry = self.state.database.catalog().find(&namespace);
         self.check_uuid(&namespace, entry.as_ref())?;
         Ok((namespace, entry))
+    }
+
+    /// The collection with a name, created when there is none; one that is created for a transaction goes with it.
+    ///
+    /// # Errors
+    /// Those of [`Database::collection_or_create`](crate::Database::collection_or_create); `NoSuchTransaction` (251).
+    pub fn collection_or_create(&self, namespace: &Namespace) -> Result<Collection> {
+        if let Some(collection) = self.state.database.collection(namespace.as_str())? {
+            return Ok(collection);
+        }
+        let collection = self.state.database.collection_or_create(namespace.as_str())?;
+        self.created(collection.state())?;
+        Ok(collection)
+    }
+
+    /// Takes note of a collection that the command has created.
+    ///
+    /// # Errors
+    /// `NoSuchTransaction` (251).
+    pub fn created(&self, collection: &Arc<CollectionState>) -> Result<()> {
+        let Scope::Within(open) = &self.scoped.scope else { return Ok(()) };
+        open.with(|txn| {
+            txn.created(collection);
+            Ok(())
+        })
     }
 
     /// Refuses a `collectionUUID` that is another than that of the collection.
@@ -265,6 +291,8 @@ impl<'r> Call<'r> {
         options.bypass_validation = self.is_set("bypassDocumentValidation");
         let Some(concern) = &self.generic.write_concern else { return Ok(options) };
         match &concern.w {
+            // They are told behind the write.
+            _ if self.state.options.replica_set => {}
             Some(Acknowledged::Servers(2..)) => {
                 return Err(Error::bad_value("cannot use 'w' > 1 when a host is not replicated"));
             }
@@ -287,6 +315,28 @@ impl<'r> Call<'r> {
     #[must_use]
     pub fn durability(&self, options: &WriteOptions) -> Durability {
         options.durability.unwrap_or(self.state.database.engine().options().durability)
+    }
+
+    /// What of the write concern cannot be met, of a replica set of one server: the write is done all the same.
+    #[must_use]
+    pub fn write_concern_error(&self) -> Option<DocumentBuf> {
+        let concern = self.generic.write_concern.as_ref().filter(|_| self.state.options.replica_set)?;
+        let (code, what, servers) = match &concern.w {
+            Some(Acknowledged::Servers(count @ 2..)) => {
+                let what = "Not enough data-bearing nodes".to_owned();
+                (ErrorCode::UNSATISFIABLE_WRITE_CONCERN, what, expr::value::int(*count))
+            }
+            Some(Acknowledged::Tag(tag)) => {
+                let what = format!("No write concern mode named '{tag}' found in replica set configuration");
+                (ErrorCode::UNKNOWN_REPL_WRITE_CONCERN, what, Value::from(&**tag))
+            }
+            _ => return None,
+        };
+        let concern = doc! {"w": servers, "wtimeout": concern.timeout_ms, "provenance": "clientSupplied"};
+        Some(doc! {
+            "code": code.number(), "codeName": &code.name(), "errmsg": &what,
+            "errInfo": &doc! {"writeConcern": &concern},
+        })
     }
 
     /// Whether the command may go on.

@@ -102,6 +102,10 @@ impl Source for ChangeStream {
         !self.is_over()
     }
 
+    fn outlives_collection(&self) -> bool {
+        true
+    }
+
     fn wait(&mut self, until_ms: i64, interrupt: &Interrupt) -> Result<()> {
         Self::wait(self, until_ms, interrupt)
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::call::{Call, Reply};
 use super::collections::modify_view;
 use super::commands::Command;
-use super::parse::{check_field, long_of};
+use super::parse::check_field;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuilder, Kind, Value};
+use crate::bson::{Document, DocumentBuilder, Kind, Value, long_of};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Entry, Index, Namespace};
 
@@ -65,7 +65,9 @@ fn coll_mod(call: &Call<'_>) -> Result<Reply> {
         }
         Some(Entry::Collection(state)) => {
             refuse(call, &["viewOn", "pipeline"], "a collection that is no view")?;
-            refuse(call, &["cappedSize", "cappedMax"], "a collection that is not capped")?;
+            if state.capped.is_none() {
+                refuse(call, &["cappedSize", "cappedMax"], "a collection that is not capped")?;
+            }
             refuse(call, &["timeseries", "expireAfterSeconds"], "a collection that is no time series")?;
             modify(call, &namespace, &state, &mut reply)?;
         }
@@ -90,6 +92,11 @@ fn modify(call: &Call<'_>, namespace: &Namespace, state: &CollectionState, reply
     for option in ["validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"] {
         if let Some(value) = call.value(option) {
             changes.append(option, value);
+        }
+    }
+    for (option, name) in [("cappedSize", "size"), ("cappedMax", "max")] {
+        if let Some(value) = call.long(option) {
+            changes.append(name, value);
         }
     }
     if let Some(index) = call.document("index") {

@@ -2,15 +2,17 @@
 
 use super::call::{Call, Reply};
 use super::commands::Command;
-use super::parse::{long_of, wrong_type};
+use super::cursors::plan_killed;
+use super::parse::wrong_type;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::aggregate;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Array, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf};
+use crate::bson::{Array, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf, long_of};
 use crate::catalog::{CollectionOptions, Entry, IndexSpec, Namespace, Schema};
 use crate::collation::Collation;
 use crate::expr::Context;
+use crate::expr::value::truth;
 
 /// The types of numbers.
 const NUMBERS: &[Kind] = FieldType::Number.kinds();
@@ -69,7 +71,11 @@ const CREATE: &[Field] = &[
     Field::optional("collation", FieldType::Object),
     Field::optional("changeStreamPreAndPostImages", FieldType::Object),
     Field::optional("timeseries", FieldType::Object),
-    Field::optional("clusteredIndex", FieldType::OneOf(&[Kind::Bool, Kind::Document])),
+    Field::optional(
+        "clusteredIndex",
+        FieldType::OneOf(&[Kind::Bool, Kind::Document, Kind::Int32, Kind::Int64, Kind::Double, Kind::Decimal128]),
+    )
+    .not_null(),
     Field::optional("expireAfterSeconds", FieldType::OneOf(&[Kind::String, Kind::Int64, Kind::Int32, Kind::Double])),
     Field::optional("encryptedFields", FieldType::Object),
     Field::optional("temp", FieldType::Bool),
@@ -85,6 +91,7 @@ fn create(call: &Call<'_>) -> Result<Reply> {
             format!("The database '{}' does not support collections without an index of _id", namespace.database());
         return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
     }
+    check_clustered(call)?;
     let options = match call.text("viewOn") {
         None => collection_options(call, &[]),
         Some(on) => {
@@ -98,7 +105,12 @@ fn create(call: &Call<'_>) -> Result<Reply> {
             view_options(call, &namespace, on, Array::empty(), call.value("collation"))?
         }
     };
+    let catalog = call.state.database.catalog();
+    let was_there = catalog.find(&namespace).is_some();
     call.state.database.create_collection(namespace.as_str(), options.view())?;
+    if let Some(Entry::Collection(state)) = catalog.find(&namespace).filter(|_| !was_there) {
+        call.created(&state)?;
+    }
     Ok(Reply::new())
 }
 
@@ -113,7 +125,7 @@ fn collection_options(call: &Call<'_>, left_out: &[&str]) -> DocumentBuf {
             ("changeStreamPreAndPostImages", Value::Document(images)) => {
                 images.get("enabled") == Some(Value::Bool(false))
             }
-            ("capped", value) => !crate::expr::value::truth(&value),
+            ("capped" | "clusteredIndex", value) => !truth(&value),
             _ => false,
         };
         if !says_nothing {
@@ -149,13 +161,29 @@ fn view_options(
 
 /// How many indexes a collection has: that of `_id` counts, unless the collection was asked to be clustered by it.
 pub(super) fn index_count(schema: &Schema) -> Value<'static> {
-    let id = usize::from(clustered_index(schema).is_none());
-    super::reply::count(u64_of(schema.indexes.len() + id))
+    let clustered = usize::from(clustered_index(schema).is_some());
+    super::reply::count(u64_of(schema.index_count() - clustered))
 }
 
 /// The option `clusteredIndex` of a collection.
 pub(super) fn clustered_index(schema: &Schema) -> Option<Value<'_>> {
-    schema.options.document().get("clusteredIndex")
+    schema.options.document().get("clusteredIndex").filter(truth)
+}
+
+/// Refuses `clusteredIndex` with options that do not go with it.
+fn check_clustered(call: &Call<'_>) -> Result<()> {
+    let Some(clustered) = call.value("clusteredIndex") else { return Ok(()) };
+    let refused = |code, what: &str| Err(Error::new(ErrorCode::new(code), what));
+    if call.is_set("capped") {
+        return refused(6_049_200, "A capped collection cannot be clustered by '_id'");
+    }
+    if truth(&clustered) && call.value("viewOn").is_some() {
+        return refused(6_026_500, "The 'clusteredIndex' option is not supported with views");
+    }
+    if truth(&clustered) && call.value("max").is_some() {
+        return refused(6_049_204, "The 'max' option is not supported with a clustered collection");
+    }
+    Ok(())
 }
 
 /// Refuses a specification of the index of `_id` that is another than ours.
@@ -235,11 +263,6 @@ fn drop_collection(call: &Call<'_>) -> Result<Reply> {
     reply.append("ns", namespace.as_str());
     close_cursors(call, &namespace);
     Ok(reply)
-}
-
-/// `QueryPlanKilled` (175).
-fn plan_killed(name: &str) -> Error {
-    Error::new(ErrorCode::QUERY_PLAN_KILLED, format!("collection dropped or renamed: {name}"))
 }
 
 /// Ends the searches of the cursors over a collection that is gone.

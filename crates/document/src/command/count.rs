@@ -56,7 +56,7 @@ pub(super) const COMMANDS: &[Command] = &[
 /// Those of the filter, the hint and the collation.
 pub(super) fn query(call: &Call<'_>) -> Result<Query> {
     let context = call.context()?;
-    let mut query = Query::new(Filter::parse(call.document_or_empty("query"), &context)?);
+    let mut query = Query::new(Filter::parse(call.document_or_empty("query"), &context)?.with_implied());
     query.collation = context.collation;
     query.hint = call.value("hint").map(hint).transpose()?.flatten();
     if call.command.name == "count" {

@@ -42,6 +42,11 @@ pub trait Source: Send + Debug {
         Ok(())
     }
 
+    /// Whether the cursor stays open when the collection that it is over is gone, and tells it itself.
+    fn outlives_collection(&self) -> bool {
+        false
+    }
+
     /// Where a later stream goes on behind the batch, `postBatchResumeToken`.
     fn resume_token(&self) -> Option<DocumentBuf> {
         None
@@ -182,8 +187,8 @@ impl Cursor {
 #[derive(Debug)]
 struct Slot {
     owner: Owner,
-    /// Whether it waits for what is to come, so that it outlives what it is over.
-    awaits_data: bool,
+    /// Whether it stays open when the collection that it is over is gone.
+    outlives_collection: bool,
     no_timeout: bool,
     /// When it was used last, in milliseconds since 1970.
     used_ms: i64,
@@ -255,7 +260,7 @@ impl Cursors {
         };
         let slot = Slot {
             owner: cursor.owner.clone(),
-            awaits_data: cursor.awaits_data,
+            outlives_collection: cursor.source.outlives_collection(),
             no_timeout: cursor.no_timeout,
             used_ms: now,
             cursor: Some(Box::new(cursor)),
@@ -345,7 +350,7 @@ impl Cursors {
     pub fn fail_over(&self, is_gone: impl Fn(&str) -> bool, error: &Error) {
         let mut ended = Vec::new();
         let mut slots = self.slots.lock();
-        for slot in slots.open.values_mut().filter(|slot| !slot.awaits_data && is_gone(&slot.owner.namespace)) {
+        for slot in slots.open.values_mut().filter(|slot| !slot.outlives_collection && is_gone(&slot.owner.namespace)) {
             slot.fetching.iter().for_each(|interrupt| interrupt.kill());
             if let Some(cursor) = &mut slot.cursor {
                 cursor.kept = None;
@@ -422,4 +427,10 @@ impl Owner {
 #[must_use]
 pub fn not_found(id: i64) -> Error {
     Error::new(ErrorCode::CURSOR_NOT_FOUND, format!("cursor id {id} not found"))
+}
+
+/// `QueryPlanKilled` (175).
+#[must_use]
+pub fn plan_killed(name: &str) -> Error {
+    Error::new(ErrorCode::QUERY_PLAN_KILLED, format!("collection dropped or renamed: {name}"))
 }

@@ -8,12 +8,13 @@ use super::cursors::{Cursor, Known, Source};
 use super::explained::explain_query;
 use super::reply::{FirstBatch, first_batch, short};
 use super::spec::{Field, FieldType, Privilege, Target};
+use super::tail::Tail;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value};
+use crate::catalog::capped::record_number;
 use crate::catalog::{CollectionState, Entry, Namespace};
-use crate::exec::Execution;
+use crate::exec::{Execution, Match};
 use crate::expr::Context;
-use crate::keys::encode_id;
 use crate::path::Sort;
 use crate::plan::{Hint, Query};
 use crate::projection::{Projection, Use};
@@ -73,11 +74,20 @@ fn find(call: &Call<'_>) -> Result<Reply> {
         Some(Entry::Collection(state)) => state,
     };
     if call.is_set("tailable") {
-        let what = "error processing query: tailable cursor requested on non capped collection";
-        return Err(Error::bad_value(what));
+        check_tailable(call, &namespace)?;
+        return open(call, &namespace, Tail::new(call, &namespace, &state, query)?);
     }
     let found = Found::open(call, state, query)?;
     open(call, &namespace, found)
+}
+
+/// Refuses what a tailable cursor cannot be.
+fn check_tailable(call: &Call<'_>, namespace: &Namespace) -> Result<()> {
+    if !call.reads_now() {
+        let what = format!("a tailable cursor on {namespace} cannot be opened in a transaction or a snapshot");
+        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    }
+    Ok(())
 }
 
 fn explain(call: &Call<'_>) -> Result<Reply> {
@@ -94,6 +104,7 @@ fn explain(call: &Call<'_>) -> Result<Reply> {
 fn open(call: &Call<'_>, namespace: &Namespace, source: impl Source + 'static) -> Result<Reply> {
     let mut cursor = Cursor::new(source, call.owner(namespace.as_str()), short(call.request.body));
     cursor.no_timeout = call.is_set("noCursorTimeout");
+    cursor.awaits_data = call.is_set("awaitData");
     let batch = FirstBatch { size: call.count("batchSize"), single: call.is_set("singleBatch") };
     first_batch(call, cursor, batch)
 }
@@ -108,7 +119,16 @@ fn check_options(call: &Call<'_>) -> Result<()> {
         let what = "cannot use tailable option with the 'singleBatch' option";
         return Err(Error::bad_value(what));
     }
+    let sort = call.document_or_empty("sort");
+    if call.is_set("tailable") && !sort.is_empty() && !is_natural(sort) {
+        return Err(Error::bad_value("cannot use tailable option with a sort other than {$natural: 1}"));
+    }
     Ok(())
+}
+
+/// Whether a sort is the order in which documents are stored.
+fn is_natural(sort: Document<'_>) -> bool {
+    matches!(sort.get("$natural").map(|natural| natural_direction(&natural)), Some(Ok(false)))
 }
 
 /// What the command asks for.
@@ -116,7 +136,7 @@ fn check_options(call: &Call<'_>) -> Result<()> {
 /// # Errors
 /// Those of the filter, the sort pattern, the projection and the hint.
 pub(super) fn query(call: &Call<'_>, context: &Context) -> Result<Query> {
-    let mut query = Query::new(Filter::parse(call.document_or_empty("filter"), context)?);
+    let mut query = Query::new(Filter::parse(call.document_or_empty("filter"), context)?.with_implied());
     query.collation.clone_from(&context.collation);
     query.hint = call.value("hint").map(hint).transpose()?.flatten();
     set_sort(&mut query, call.document_or_empty("sort"))?;
@@ -238,7 +258,7 @@ struct Found {
     left: u64,
     /// The projection, when the documents show under which key they are stored.
     with_record_id: Option<Option<Projection>>,
-    state: Arc<CollectionState>,
+    capped: bool,
 }
 
 impl Found {
@@ -247,14 +267,7 @@ impl Found {
         let with_record_id = call.is_set("showRecordId").then(|| query.projection.take());
         let mut execution = Execution::open(call.reader()?, &state, Arc::new(query))?;
         execution.watch(&call.interrupt);
-        Ok(Self { execution, left, with_record_id, state })
-    }
-
-    /// The key under which a document is stored.
-    fn key_of(&self, document: Document<'_>) -> Vec<u8> {
-        let mut key = Vec::new();
-        document.first().into_iter().for_each(|first| encode_id(&mut key, &first.value, self.state.collation()));
-        key
+        Ok(Self { execution, left, with_record_id, capped: state.capped.is_some() })
     }
 }
 
@@ -264,10 +277,7 @@ impl Source for Found {
             None => self.execution.advance()?,
             Some(projection) => match self.execution.next_match()? {
                 None => None,
-                Some(found) => Some({
-                    let key = self.key_of(found.document.view());
-                    add_record_id(found.document.view(), &key, projection.as_ref(), found.position)?
-                }),
+                Some(found) => Some(add_record_id(&found, projection.as_ref(), self.capped)?),
             },
         };
         if found.is_some() {
@@ -285,19 +295,21 @@ impl Source for Found {
     }
 }
 
-/// A document with `$recordId`: the key under which it is stored, in hexadecimal digits.
-fn add_record_id(
-    document: Document<'_>,
-    key: &[u8],
-    projection: Option<&Projection>,
-    position: Option<usize>,
-) -> Result<DocumentBuf> {
-    let digits: String = key.iter().map(|byte| format!("{byte:02X}")).collect();
+/// A document with `$recordId`: the key under which it is stored, in hexadecimal digits; of a capped collection, its
+/// number.
+fn add_record_id(found: &Match, projection: Option<&Projection>, capped: bool) -> Result<DocumentBuf> {
+    let document = found.document.view();
     let mut builder = DocumentBuilder::new();
     match projection {
         None => builder.append_all(document),
-        Some(projection) => builder.append_all(projection.apply(document, position)?.view()),
+        Some(projection) => builder.append_all(projection.apply(document, found.position)?.view()),
     };
-    builder.append("$recordId", &digits);
+    match record_number(&found.key).filter(|_| capped) {
+        Some(number) => builder.append("$recordId", number.cast_signed()),
+        None => {
+            let digits: String = found.key.iter().map(|byte| format!("{byte:02X}")).collect();
+            builder.append("$recordId", &digits)
+        }
+    };
     Ok(builder.finish())
 }

@@ -1,9 +1,9 @@
 //! The fields that every command takes.
 
-use super::parse::{long_of, wrong_type};
+use super::parse::wrong_type;
 use super::spec::{Access, Declaration, Field, FieldType};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, Kind, Timestamp, Value};
+use crate::bson::{Document, Kind, Timestamp, Value, long_of};
 
 /// The command that goes on with a cursor, which reads as the command that opened it.
 pub(super) const GET_MORE: &str = "getMore";
@@ -148,13 +148,17 @@ impl<'r> Generic<'r> {
                 }
                 Some("writeConcern") => {
                     parsed.write_concern =
-                        Some(write_concern(command, value.as_document().unwrap_or(Document::empty()))?);
+                        Some(write_concern(command, body, value.as_document().unwrap_or(Document::empty()))?);
                 }
                 Some("maxTimeMS") => parsed.max_time_ms = max_time_ms(&value)?,
                 Some("comment") => parsed.comment = Some(value),
                 Some("$clusterTime") => parsed.cluster_time = Some(cluster_time(&value)?),
                 _ => {}
             }
+        }
+        if matches!(parsed.read_concern.level, Some(ReadLevel::Linearizable)) && writes_by_pipeline(body) {
+            let what = "$out and $merge cannot be used with the readConcern level 'linearizable'";
+            return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
         }
         check_api(command, body)?;
         parsed.check_transaction()?;
@@ -307,9 +311,17 @@ fn check_provenance(value: &Value<'_>) -> Result<()> {
     }
 }
 
+/// Whether a command has a pipeline that ends with a stage which writes.
+fn writes_by_pipeline(body: Document<'_>) -> bool {
+    let stages = body.get("pipeline").and_then(|pipeline| pipeline.as_array());
+    let last = stages.and_then(|stages| stages.values().last()).and_then(|stage| stage.as_document());
+    let name = last.and_then(Document::first).map(|first| first.name);
+    name.is_some_and(|name| name == "$out" || name == "$merge")
+}
+
 /// Reads a write concern.
-fn write_concern(command: &Declaration, concern: Document<'_>) -> Result<WriteConcern> {
-    if command.access != Access::Write {
+fn write_concern(command: &Declaration, body: Document<'_>, concern: Document<'_>) -> Result<WriteConcern> {
+    if command.access != Access::Write && !writes_by_pipeline(body) {
         return Err(Error::new(ErrorCode::INVALID_OPTIONS, "Command does not support writeConcern"));
     }
     let failed = |what: String| Error::new(ErrorCode::FAILED_TO_PARSE, what);

@@ -192,7 +192,7 @@ fn list_indexes(call: &Call<'_>) -> Result<Reply> {
     let batch = cursor_option(call)?;
     let (namespace, entry) = call.entry()?;
     let schema = existing(&namespace, entry, "ns does not exist: ")?.schema();
-    let others = schema.indexes.iter().map(|index| DocumentBuf::from(index.spec.document()));
+    let others = schema.others().map(|index| DocumentBuf::from(index.spec.document()));
     let all = std::iter::once(id_spec(&schema)).chain(others);
     let listed = match call.is_set("includeIndexBuildInfo") {
         false => all.collect(),

@@ -49,7 +49,7 @@ fn insert(call: &Call<'_>) -> Result<Reply> {
     let (namespace, options) = (call.entry()?.0, call.write_options()?);
     let ordered = call.flag("ordered").unwrap_or(true);
     let ids = StatementIds::of(call, documents.len())?;
-    let (inserted, before) = match call.state.database.collection_or_create(namespace.as_str()) {
+    let (inserted, before) = match call.collection_or_create(&namespace) {
         Ok(collection) => {
             call.scoped.scope.insert(&collection, &documents, |at| ids.get(at), ordered, options, || call.check())?
         }

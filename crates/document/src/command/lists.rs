@@ -22,7 +22,7 @@ pub(super) const COMMANDS: &[Command] = &[
     .fields(&[
         Field::optional("cursor", FieldType::Object),
         Field::optional("filter", FieldType::Object),
-        Field::optional("nameOnly", FieldType::Bool),
+        Field::optional("nameOnly", FieldType::StrictBool),
         Field::optional("authorizedCollections", FieldType::StrictBool),
     ])
     .needs(&[Privilege::on_database("listCollections")])

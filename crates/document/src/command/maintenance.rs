@@ -72,15 +72,15 @@ fn validate(call: &Call<'_>) -> Result<Reply> {
         reply.append("nInvalidDocuments", 0).append("nNonCompliantDocuments", 0);
         reply.append("nrecords", count(found.documents));
     }
-    reply.append("nIndexes", count(u64_of(schema.indexes.len() + 1))).open_document("keysPerIndex");
+    reply.append("nIndexes", count(u64_of(schema.index_count()))).open_document("keysPerIndex");
     reply.append(ID_INDEX, count(found.documents));
-    for (name, entries) in &found.entries {
+    for (name, entries) in found.entries.iter().filter(|(name, _)| name != ID_INDEX) {
         reply.append(name, count(*entries));
     }
     reply.close().open_document("indexDetails");
     let id_index = IndexSpec::of_id(schema.options.collation.as_deref());
     reply.open_document(ID_INDEX).append("valid", true).append("spec", id_index.document()).close();
-    for index in &schema.indexes {
+    for index in schema.others() {
         let name = &index.spec.name;
         let blamed = format!("index {name} ");
         let valid = !found.problems.iter().any(|problem| problem.starts_with(&blamed));
@@ -98,7 +98,8 @@ fn validate(call: &Call<'_>) -> Result<Reply> {
     Ok(reply)
 }
 
-/// Refuses options that do not go together, and those that change something.
+/// Refuses options that do not go together, and those that change something. It always runs in the background: it reads
+/// a snapshot, and writers go on.
 fn check_validate(call: &Call<'_>) -> Result<()> {
     let set = |name: &str| call.is_set(name);
     let invalid = |what: &str| Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
@@ -111,10 +112,6 @@ fn check_validate(call: &Call<'_>) -> Result<()> {
             .any(|name| set(name))
     {
         return invalid("Running the validate command with { metadata: true } is not supported with any other options");
-    }
-    if set("background") {
-        let what = "Running validate in the background is not supported: it reads a snapshot, and writers go on";
-        return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
     }
     if (set("repair") || set("fixMultikey")) && set("checkBSONConformance") {
         return invalid("Cannot run validate with { checkBSONConformance: true } and a repair");

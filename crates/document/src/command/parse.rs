@@ -3,9 +3,7 @@
 use super::request::Request;
 use super::spec::{Declaration, Field, FieldType, Target};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::decimal::Rounding;
-use crate::bson::number::Number;
-use crate::bson::{Kind, Value};
+use crate::bson::{Kind, Value, long_of};
 
 /// Checks the fields of a command: each is known, as its own or as a generic one, there once, and of its type; none is
 /// missing.
@@ -121,19 +119,6 @@ pub fn check_field(command: &str, field: &Field, value: &Value<'_>) -> Result<()
         (_, Some(max)) if number().is_some_and(|number| number > max) => bound("<=", max),
         _ => Ok(()),
     }
-}
-
-/// The number in a value as MongoDB takes it for a whole one: doubles lose their fraction, decimals are rounded to
-/// even, what is beyond 64 bits is cut, and NaN is 0.
-#[must_use]
-pub fn long_of(value: &Value<'_>) -> Option<i64> {
-    let number = match value.as_number()? {
-        number if number.is_nan() => return Some(0),
-        Number::Decimal(decimal) => Number::Decimal(decimal.to_integral(Rounding::HalfEven)),
-        number => number,
-    };
-    let end = if number.to_f64() < 0.0 { i64::MIN } else { i64::MAX };
-    Some(number.trunc_to_i64().unwrap_or(end))
 }
 
 /// Whether a field with this value is as good as none.

@@ -65,7 +65,7 @@ pub fn cursor_option(call: &Call<'_>) -> Result<FirstBatch> {
             return Err(Error::new(crate::base::ErrorCode::IDL_UNKNOWN_FIELD, what));
         }
         super::parse::check_field(&format!("{}.cursor", call.command.name), &SIZE, &element.value)?;
-        batch.size = super::parse::long_of(&element.value).map(|number| u64::try_from(number).unwrap_or_default());
+        batch.size = crate::bson::long_of(&element.value).map(|number| u64::try_from(number).unwrap_or_default());
     }
     Ok(batch)
 }

@@ -115,6 +115,9 @@ impl Service {
             interrupt: Arc::clone(&call.interrupt),
         });
         let done = dispatch(&mut call).map_err(|error| call.placed(error)).map(|mut reply| {
+            if let Some(error) = call.write_concern_error() {
+                reply.append("writeConcernError", &error);
+            }
             reply.append("ok", 1.0);
             reply.finish()
         });

@@ -21,7 +21,7 @@ pub(super) struct CollectionSizes {
     pub(super) data_bytes: u64,
     /// About how many bytes they take, on disk and in memory.
     pub(super) bytes: u64,
-    /// About how many bytes each index takes but that of `_id`, which is the collection itself.
+    /// About how many bytes each index takes; that of `_id` is the collection itself, unless that is capped.
     pub(super) indexes: Vec<(String, u64)>,
 }
 
@@ -67,16 +67,15 @@ pub(super) fn sizes_of_collection(
     let snapshot = database.engine().snapshot();
     let estimated = estimate(&snapshot, &state.table)?;
     let mut sizes = CollectionSizes {
-        documents: estimated.entries,
+        documents: state.count(database.engine())?,
         data_bytes: estimated.bytes,
         bytes: estimated.bytes,
         indexes: Vec::new(),
     };
     if estimated.entries <= COUNTED_MAX {
-        (sizes.documents, sizes.data_bytes) = (0, 0);
+        sizes.data_bytes = 0;
         let mut documents = snapshot.range(&state.table, ..);
         while let Some((_, document)) = documents.advance()? {
-            sizes.documents += 1;
             sizes.data_bytes += u64_of(document.len());
         }
         sizes.bytes = sizes.bytes.max(sizes.documents);
@@ -105,7 +104,7 @@ pub(super) fn sizes_of_database(database: &Database, name: &str) -> Result<Datab
         sizes.documents += collection.documents;
         sizes.data_bytes += collection.data_bytes;
         sizes.bytes += collection.bytes;
-        sizes.indexes += 1 + u64_of(collection.indexes.len());
+        sizes.indexes += u64_of(schema.index_count());
         sizes.index_bytes += collection.index_bytes();
     }
     Ok(sizes)

@@ -16,6 +16,7 @@ use crate::bson::{Document, DocumentBuf, Value};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Entry, Namespace};
 use crate::exec::Execution;
+use crate::expr::value::int;
 use crate::plan::{Hint, Query};
 use crate::query::Filter;
 
@@ -79,16 +80,21 @@ fn coll_stats(call: &Call<'_>) -> Result<Reply> {
         reply.append("avgObjSize", count(average));
     }
     reply.append("numOrphanDocs", 0).append("storageSize", scaled(sizes.bytes)).append("freeStorageSize", 0);
-    reply.append("capped", false);
+    let capped = state.as_ref().and_then(|state| state.schema().options.capped);
+    reply.append("capped", capped.is_some());
+    if let Some(limits) = capped {
+        reply.append("max", int(limits.documents_max.unwrap_or_default()));
+        reply.append("maxSize", int(limits.bytes_max / whole(scale)));
+    }
     if let Some(state) = &state {
         reply.open_document("spinney").append("table", state.table.name());
         reply.append("layout", &format!("{:?}", state.table.options().layout).to_lowercase()).close();
     }
-    let number = if state.is_some() { sizes.indexes.len() + 1 } else { 0 };
+    let number = state.as_ref().map_or(0, |state| state.schema().index_count());
     reply.append("nindexes", count(u64_of(number))).open_array("indexBuilds").close();
     reply.append("totalIndexSize", scaled(sizes.index_bytes()));
     reply.append("totalSize", scaled(sizes.bytes + sizes.index_bytes())).open_document("indexSizes");
-    if state.is_some() {
+    if state.is_some() && capped.is_none() {
         // The documents are stored in the order of `_id`.
         reply.append(ID_INDEX, 0);
     }
@@ -179,7 +185,7 @@ fn db_hash(call: &Call<'_>) -> Result<Reply> {
         wanted.push(name);
     }
     let (mut all, mut reply) = (Md5::new(), Reply::new());
-    let mut uuids = Vec::new();
+    let (mut uuids, mut capped) = (Vec::new(), Vec::new());
     reply.append("host", &super::host::name()).open_document("collections");
     for (namespace, entry) in call.state.database.catalog().list(Some(call.request.database)) {
         let Entry::Collection(state) = entry else { continue };
@@ -189,9 +195,14 @@ fn db_hash(call: &Call<'_>) -> Result<Reply> {
         let hash = hash_of(call, &state)?;
         all.update(hash.as_bytes());
         reply.append(namespace.collection(), &hash);
+        capped.extend(state.capped.is_some().then(|| namespace.clone()));
         uuids.push((namespace, state.schema().uuid));
     }
-    reply.close().open_array("capped").close().open_document("uuids");
+    reply.close().open_array("capped");
+    capped.iter().for_each(|namespace| {
+        reply.push(namespace.collection());
+    });
+    reply.close().open_document("uuids");
     for (namespace, uuid) in &uuids {
         reply.append(namespace.collection(), Value::Binary(4, uuid));
     }

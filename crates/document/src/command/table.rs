@@ -5,15 +5,16 @@ use std::sync::LazyLock;
 use super::call::Commands;
 use super::commands::Table;
 use super::{
-    aggregate, bulk_write, coll_mod, collections, count, current, explain, explain_writes, find, find_and_modify,
-    general, get_more, indexes, info, insert, lists, maintenance, parameters, profile, server_status, sessions, stats,
-    writes,
+    aggregate, bulk_write, capped, coll_mod, collections, count, current, explain, explain_writes, find,
+    find_and_modify, general, get_more, indexes, info, insert, lists, maintenance, parameters, plan_cache, profile,
+    server_status, sessions, stats, writes,
 };
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table::new(&[
         aggregate::COMMANDS,
         bulk_write::COMMANDS,
+        capped::COMMANDS,
         coll_mod::COMMANDS,
         collections::COMMANDS,
         count::COMMANDS,
@@ -30,6 +31,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         maintenance::COMMANDS,
         parameters::COMMANDS,
         profile::COMMANDS,
+        plan_cache::COMMANDS,
         server_status::COMMANDS,
         sessions::COMMANDS,
         stats::COMMANDS,

@@ -284,11 +284,10 @@ impl Written<'_, '_> {
     /// # Errors
     /// `CommandNotSupportedOnView` (166); those of creating a collection.
     pub(super) fn collection(&self, create: bool) -> Result<Option<Collection>> {
-        let database = &self.call.state.database;
-        match database.collection(self.namespace.as_str())? {
-            None if create => database.collection_or_create(self.namespace.as_str()).map(Some),
-            found => Ok(found),
+        if create {
+            return self.call.collection_or_create(&self.namespace).map(Some);
         }
+        self.call.state.database.collection(self.namespace.as_str())
     }
 }
 

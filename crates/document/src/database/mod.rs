@@ -164,6 +164,22 @@ impl Database {
         self.catalog.rename(&Namespace::parse(from)?, &Namespace::parse(to)?, drop_target)
     }
 
+    /// Creates a capped collection of up to `size` bytes with the newest documents of another collection.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26), and those of [`Collection::clone_as_capped`].
+    pub fn clone_as_capped(&self, from: &str, to: &str, size: i64) -> Result<()> {
+        self.existing(from)?.clone_as_capped(&Namespace::parse(to)?, size)
+    }
+
+    /// Makes a collection a capped one of up to `size` bytes with its newest documents.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26), and those of [`Collection::convert_to_capped`].
+    pub fn convert_to_capped(&self, namespace: &str, size: i64) -> Result<()> {
+        self.existing(namespace)?.convert_to_capped(size)
+    }
+
     /// The names of the databases.
     #[must_use]
     pub fn list_databases(&self) -> Vec<String> {
@@ -233,7 +249,7 @@ impl Database {
         let collection = self.existing(namespace)?;
         let schema = collection.schema();
         let numbers: Vec<u64> = match name {
-            "*" => schema.indexes.iter().map(|index| index.number).collect(),
+            "*" => schema.others().map(|index| index.number).collect(),
             ID_INDEX => return Err(Error::new(ErrorCode::INVALID_OPTIONS, "cannot drop _id index")),
             _ => match schema.index(name) {
                 Some(index) => vec![index.number],
@@ -276,7 +292,8 @@ impl Database {
     /// `NamespaceNotFound` (26), `InvalidOptions` (72) for an option that cannot be changed, and those of
     /// [`CollectionOptions::parse`].
     pub fn modify_collection(&self, namespace: &str, changes: Document<'_>) -> Result<()> {
-        let changeable = ["validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"];
+        let changeable =
+            ["validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages", "size", "max"];
         if let Some(other) = changes.elements().find(|element| !changeable.iter().any(|name| element.name == *name)) {
             let what = format!("the option '{}' of a collection cannot be changed", other.name);
             return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
@@ -313,7 +330,7 @@ impl Database {
     /// `NamespaceNotFound` (26).
     pub fn list_indexes(&self, namespace: &str) -> Result<Vec<DocumentBuf>> {
         let schema = self.existing(namespace)?.schema();
-        let others = schema.indexes.iter().map(|index| DocumentBuf::from(index.spec.document()));
+        let others = schema.others().map(|index| DocumentBuf::from(index.spec.document()));
         let id_index = IndexSpec::of_id(schema.options.collation.as_deref());
         Ok(std::iter::once(DocumentBuf::from(id_index.document())).chain(others).collect())
     }
@@ -354,7 +371,7 @@ impl Database {
     /// # Errors
     /// What `body` says; `WriteConflict` (112) when the hundredth try conflicts too; those of the commit.
     pub fn transact<T>(&self, body: impl FnMut(&mut DocumentTransaction) -> Result<T>) -> Result<T> {
-        transact(&self.catalog, WriteOptions::default(), body)
+        transact(&self.catalog, None, WriteOptions::default(), body)
     }
 
     fn existing(&self, namespace: &str) -> Result<Collection> {

@@ -56,7 +56,8 @@ impl Covered {
         };
         let fields = index.spec.pattern.fields().iter();
         let fields = fields.map(|field| (field.path.clone(), field.direction(), need(&field.path))).collect();
-        Self { input, fields, id: need("_id"), exact, collated_id: run.collated }
+        let id = if index.has_ids { need("_id") } else { Need::default() };
+        Self { input, fields, id, exact, collated_id: run.collated }
     }
 
     /// Whether the documents have nothing that the projection does not show.
@@ -79,7 +80,7 @@ impl Covered {
         for (path, direction, need) in &self.fields {
             let (value, behind) = decode_field(rest, *direction, &mut types).ok_or_else(broken)?;
             rest = behind;
-            if need.any() && path != "_id" {
+            if need.any() && !(path == "_id" && self.id.any()) {
                 if matches!(value.view(), Value::Null | Value::Undefined) {
                     return Ok(None);
                 }

@@ -22,6 +22,8 @@ use crate::plan::{Plan, Query, Scan, Subject, plan};
 /// A document that a query found.
 #[derive(Clone, Debug)]
 pub struct Match {
+    /// The key under which the document is stored.
+    pub key: Vec<u8>,
     /// The document.
     pub document: StoredDocument,
     /// Where in an array the filter matched.
@@ -108,7 +110,8 @@ impl<'r> Execution<'r> {
             return Ok(None);
         }
         let position = self.row.position;
-        Ok(self.row.document.take().map(|document| Match { document, position }))
+        let key = std::mem::take(&mut self.row.id);
+        Ok(self.row.document.take().map(|document| Match { key, document, position }))
     }
 
     /// The next document as the projection shows it.

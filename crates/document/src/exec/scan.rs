@@ -107,12 +107,7 @@ impl IndexScan {
     /// The scan of some groups of ranges; nothing for a scan of the collection.
     pub(super) fn new(scan: &Scan, groups: Vec<Group>) -> Option<Self> {
         let index = scan.index.as_ref()?;
-        let fields = index.spec.pattern.fields();
-        let mut directions: Vec<_> = fields.iter().map(|field| field.direction()).collect();
-        if index.spec.pattern.is_wildcard() {
-            // The path comes before the value.
-            directions.insert(0, Direction::Ascending);
-        }
+        let directions = index.spec.pattern.directions().collect();
         let mut walks = groups;
         if !scan.reverse {
             walks.reverse();

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::encode::append;
 use super::hashed::hash_value;
 use super::key_set::KeySet;
-use super::pattern::{FieldKind, KeyField, KeyPattern};
+use super::pattern::{Direction, FieldKind, KeyField, KeyPattern};
 use super::wildcard;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, Document, DocumentBuf, Value, ValueBuf};
@@ -19,7 +19,7 @@ use crate::bson::{Array, Document, DocumentBuf, Value, ValueBuf};
 ///
 /// # Errors
 /// `CannotIndexParallelArrays` (171); 16766 for an array in a hashed field; 16746 for a path with a number that means
-/// both a position in an array and a field of its elements.
+/// both a position in an array and a field of its elements; 7246301 for an array in a field beside a wildcard.
 pub fn extract(
     pattern: &KeyPattern,
     sparse: bool,
@@ -28,10 +28,12 @@ pub fn extract(
     keys: &mut KeySet,
 ) -> Result<()> {
     keys.clear(pattern.fields().len());
-    if let [field] = pattern.fields()
-        && let FieldKind::Wildcard(direction) = field.kind
-    {
-        wildcard::extract((field, direction), pattern.collation(), projection.map(DocumentBuf::view), document, keys);
+    if let Some(at) = pattern.wildcard() {
+        let (before, after) = (pattern.fields().get(..at), pattern.fields().get(at + 1..));
+        let before = plain_values(before.unwrap_or_default(), document)?;
+        let after = plain_values(after.unwrap_or_default(), document)?;
+        let beside = wildcard::Beside { before: &before, after: &after, collation: pattern.collation() };
+        wildcard::extract((at, &pattern.fields()[at]), beside, projection.map(DocumentBuf::view), document, keys);
     } else {
         let mut states = States::new();
         for field in pattern.fields() {
@@ -77,6 +79,18 @@ fn descend<'d>(field: &KeyField, document: Document<'d>, from: usize) -> Result<
             _ => return Ok(State::Done(None)),
         }
     }
+}
+
+/// The values of the fields beside a wildcard, which may not be arrays.
+fn plain_values<'d>(fields: &[KeyField], document: Document<'d>) -> Result<SmallVec<[(Value<'d>, Direction); 4]>> {
+    let values = fields.iter().map(|field| match descend(field, document, 0)? {
+        State::Done(value) => Ok((value.unwrap_or(Value::Null), field.direction())),
+        State::Array(..) => {
+            let what = format!("a compound wildcard index cannot have arrays in its field '{}'", field.path);
+            Err(Error::new(ErrorCode::new(7_246_301), what))
+        }
+    });
+    values.collect()
 }
 
 /// Refuses an array with an element that has a field with the name of a position.

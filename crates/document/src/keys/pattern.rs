@@ -95,8 +95,12 @@ impl KeyPattern {
         }
         let count = |is: fn(&FieldKind) -> bool| fields.iter().filter(|field| is(&field.kind)).count();
         let wildcards = count(|kind| matches!(kind, FieldKind::Wildcard(_)));
-        if wildcards > 0 && fields.len() > 1 {
-            return Err(refuse("compound wildcard indexes are not supported"));
+        if wildcards > 1 {
+            let what = "wildcard indexes do not allow more than one wildcard field";
+            return Err(Error::new(ErrorCode::new(7_246_201), what));
+        }
+        if wildcards > 0 {
+            check_wildcard(document, &fields)?;
         }
         if count(|kind| *kind == FieldKind::Hashed) > 1 {
             return Err(Error::new(
@@ -140,7 +144,21 @@ impl KeyPattern {
     /// Whether the index is a wildcard index.
     #[must_use]
     pub fn is_wildcard(&self) -> bool {
-        self.fields.iter().any(|field| matches!(field.kind, FieldKind::Wildcard(_)))
+        self.wildcard().is_some()
+    }
+
+    /// Which of the fields is the wildcard, of a wildcard index.
+    #[must_use]
+    pub fn wildcard(&self) -> Option<usize> {
+        self.fields.iter().position(|field| matches!(field.kind, FieldKind::Wildcard(_)))
+    }
+
+    /// The order of each part of a key: of each field, and before a wildcard's that of the path.
+    pub fn directions(&self) -> impl Iterator<Item = Direction> {
+        self.fields.iter().flat_map(|field| {
+            let path = matches!(field.kind, FieldKind::Wildcard(_)).then_some(Direction::Ascending);
+            path.into_iter().chain([field.direction()])
+        })
     }
 
     /// The name that an index of this pattern gets when it is given none, such as `a_1_b_-1`.
@@ -191,6 +209,24 @@ fn parse_kind(pattern: Document<'_>, name: &str, value: &Value<'_>) -> Result<Fi
             other.kind().name()
         ))),
     }
+}
+
+/// Refuses hashed fields beside a wildcard, and fields that the wildcard has as well.
+fn check_wildcard(pattern: Document<'_>, fields: &[KeyField]) -> Result<()> {
+    let is_wildcard = |field: &&KeyField| matches!(field.kind, FieldKind::Wildcard(_));
+    let Some(wildcard) = fields.iter().find(is_wildcard) else { return Ok(()) };
+    let within = |path: &str, other: &str| path == other || path.starts_with(&format!("{other}."));
+    for field in fields.iter().filter(|field| !is_wildcard(field)) {
+        if field.kind == FieldKind::Hashed {
+            return Err(refuse(&format!("wildcard indexes do not allow hashed fields: {}", pattern.to_json())));
+        }
+        let overlaps = within(&field.path, &wildcard.path) || within(&wildcard.path, &field.path);
+        if !wildcard.path.is_empty() && overlaps {
+            let what = format!("the field '{}' is also one of the wildcard's: {}", field.path, pattern.to_json());
+            return Err(refuse(&what));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses empty components and names that begin with a dollar sign, except for those of references.
@@ -252,9 +288,12 @@ mod tests {
             r#"{"$a":1}"#,
             r#"{"a":1,"a":1}"#,
             r#"{"a":{}}"#,
-            r#"{"a":1,"$**":1}"#,
+            r#"{"a":"hashed","$**":1}"#,
+            r#"{"a.b":1,"a.$**":1}"#,
+            r#"{"a":1,"a.b.$**":1}"#,
         ] {
             assert_eq!(parse(json).unwrap_err().code(), ErrorCode::CANNOT_CREATE_INDEX, "{json}");
         }
+        assert_eq!(parse(r#"{"$**":1,"a.$**":1}"#).unwrap_err().code().number(), 7_246_201);
     }
 }

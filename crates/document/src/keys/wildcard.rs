@@ -1,8 +1,11 @@
-//! The keys of a wildcard index: the path and the value of each leaf below a path.
+//! The keys of a wildcard index: the path and the value of each leaf below a path, between the values of the other
+//! fields of the index. A document without such a leaf has one key, with the least value as path and value, in an index
+//! with other fields.
 
 use super::encode::append;
 use super::key_set::KeySet;
 use super::pattern::{Direction, KeyField, is_named};
+use super::types::TypeBits;
 use crate::bson::{Document, Value, ValueBuf};
 use crate::collation::Collation;
 
@@ -53,22 +56,47 @@ pub fn wildcard_takes(field: &KeyField, projection: Option<Document<'_>>, path: 
     path == field.path || path.strip_prefix(&field.path).is_some_and(|rest| rest.starts_with('.'))
 }
 
+/// The values of the fields before and behind a wildcard.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<'b> {
+    pub(super) before: &'b [(Value<'b>, Direction)],
+    pub(super) after: &'b [(Value<'b>, Direction)],
+    /// The collation of the index.
+    pub(super) collation: Option<&'b Collation>,
+}
+
+impl Beside<'_> {
+    /// Appends a value as the collation of the index has it.
+    fn put(&self, key: &mut Vec<u8>, types: &mut TypeBits, value: &Value<'_>, direction: Direction) {
+        let collated = self.collation.and_then(|collation| collation.key_of(value));
+        append(key, types, &collated.as_ref().map_or(*value, ValueBuf::view), direction);
+    }
+}
+
 pub(super) fn extract(
-    (field, direction): (&KeyField, Direction),
-    collation: Option<&Collation>,
+    (at, field): (usize, &KeyField),
+    beside: Beside<'_>,
     projection: Option<Document<'_>>,
     document: Document<'_>,
     keys: &mut KeySet,
 ) {
     // A wildcard below a path needs no projection, and takes everything there.
     let projection = projection_of(projection);
-    let mut walk = Walk { direction, collation, projection, all: !field.path.is_empty(), prefix: &field.path, keys };
+    let all = !field.path.is_empty();
+    let mut walk = Walk { at, direction: field.direction(), beside, projection, all, prefix: &field.path, keys };
     walk.document(document, &mut String::new());
+    let compound = !(beside.before.is_empty() && beside.after.is_empty());
+    if compound && walk.keys.is_empty() {
+        // The document is found by the other fields all the same.
+        walk.push(&Value::MinKey, &Value::MinKey);
+    }
 }
 
 struct Walk<'w> {
+    /// Which field of the index the wildcard is.
+    at: usize,
     direction: Direction,
-    collation: Option<&'w Collation>,
+    beside: Beside<'w>,
     projection: Projection<'w>,
     all: bool,
     prefix: &'w str,
@@ -92,11 +120,11 @@ impl Walk<'_> {
         match value {
             Value::Document(document) if !document.is_empty() => self.document(*document, path),
             Value::Array(array) if array.is_empty() => {
-                self.keys.set_multikey(0, 0);
+                self.keys.set_multikey(self.at, 0);
                 self.leaf(&Value::Undefined, path);
             }
             Value::Array(array) => {
-                self.keys.set_multikey(0, 0);
+                self.keys.set_multikey(self.at, 0);
                 for element in *array {
                     match element {
                         Value::Document(document) if !document.is_empty() => self.document(document, path),
@@ -111,13 +139,18 @@ impl Walk<'_> {
     fn leaf(&mut self, value: &Value<'_>, path: &str) {
         let below = path == self.prefix || path.strip_prefix(self.prefix).is_some_and(|rest| rest.starts_with('.'));
         if if self.all { below } else { self.projection.takes(path) } {
-            let direction = self.direction;
-            let collated = self.collation.and_then(|collation| collation.key_of(value));
-            let value = collated.as_ref().map_or(*value, ValueBuf::view);
-            self.keys.push(|key, types| {
-                append(key, types, &Value::from(path), Direction::Ascending);
-                append(key, types, &value, direction);
-            });
+            self.push(&Value::from(path), value);
         }
+    }
+
+    fn push(&mut self, path: &Value<'_>, value: &Value<'_>) {
+        let (beside, direction) = (self.beside, self.direction);
+        self.keys.push(|key, types| {
+            beside.before.iter().for_each(|(value, direction)| beside.put(key, types, value, *direction));
+            // A path is no text of the document.
+            append(key, types, path, Direction::Ascending);
+            beside.put(key, types, value, direction);
+            beside.after.iter().for_each(|(value, direction)| beside.put(key, types, value, *direction));
+        });
     }
 }

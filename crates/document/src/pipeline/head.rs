@@ -13,7 +13,6 @@ use crate::bson::DocumentBuilder;
 use crate::expr::Context;
 use crate::plan::Query;
 use crate::projection::{Projection, Use};
-use crate::query::implied::equalities;
 use crate::query::{Filter, Node};
 
 /// A pipeline in two parts.
@@ -82,7 +81,7 @@ fn take_filters(steps: &[Step], query: &mut Query) -> usize {
     let filters: Vec<&Filter> = steps.iter().map_while(|step| step.as_filter()).collect();
     query.filter = match &filters[..] {
         [] => Filter::all(),
-        [filter] if !has_expression(filter.root()) => (*filter).clone(),
+        [filter] => (*filter).clone().with_implied(),
         several => {
             let mut nodes = Vec::new();
             for filter in several {
@@ -91,27 +90,10 @@ fn take_filters(steps: &[Step], query: &mut Query) -> usize {
                     node => nodes.push(node.clone()),
                 }
             }
-            let implied: Vec<Node> = nodes.iter().flat_map(implied_by).collect();
-            nodes.extend(implied);
-            Filter::from_node(Node::And(nodes))
+            Filter::from_node(Node::And(nodes)).with_implied()
         }
     };
     filters.len()
-}
-
-/// Whether a filter has an expression among its conditions, which may imply others.
-fn has_expression(node: &Node) -> bool {
-    match node {
-        Node::And(parts) => parts.iter().any(|part| matches!(part, Node::Expression(_))),
-        node => matches!(node, Node::Expression(_)),
-    }
-}
-
-fn implied_by(node: &Node) -> Vec<Node> {
-    match node {
-        Node::Expression(expression) => equalities(expression),
-        _ => Vec::new(),
-    }
 }
 
 /// Takes the `$skip`s and `$limit`s at the front; how many stages those are.

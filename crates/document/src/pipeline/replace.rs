@@ -7,7 +7,6 @@ use super::collections::Collections;
 use crate::aggregate::Rows;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf};
-use crate::catalog::registry::TEMPORARY_PREFIX;
 use crate::catalog::{CollectionOptions, Entry, IndexSpec, Namespace};
 use crate::collection::Collection;
 
@@ -22,21 +21,21 @@ const BYTES_MAX: usize = 4 << 20;
 /// # Errors
 /// `CommandNotSupportedOnView` (166); those of the documents, with the old collection as it was.
 pub(super) fn replace(collections: &Collections, namespace: &Namespace, rows: Rows) -> Result<()> {
-    let (catalog, environment) = (&collections.parts.catalog, &collections.parts.environment);
+    let catalog = &collections.parts.catalog;
     let (options, indexes) = match catalog.find(namespace) {
         Some(Entry::View(_)) => return Err(on_view(namespace)),
         Some(Entry::Collection(state)) => {
             let schema = state.schema();
+            if state.capped.is_some() {
+                let what = format!("namespace '{namespace}' is capped so it can't be used for $out");
+                return Err(Error::new(ErrorCode::new(17152), what));
+            }
             let indexes = schema.indexes.iter().map(|index| index.spec.clone()).collect();
             (schema.options.clone(), indexes)
         }
         None => (CollectionOptions::default(), Vec::new()),
     };
-    let name = format!("{TEMPORARY_PREFIX}{:016x}", environment.random());
-    let temporary = Namespace::new(namespace.database(), &name)?;
-    let Entry::Collection(state) = catalog.create(&temporary, options)? else {
-        return Err(Error::new(ErrorCode::INTERNAL_ERROR, "a temporary collection is a view"));
-    };
+    let (temporary, state) = catalog.create_temporary(namespace.database(), options)?;
     let collection = collections.parts.collection(state);
     let done =
         fill(collections, &collection, &indexes, rows).and_then(|()| catalog.rename(&temporary, namespace, true));

@@ -7,6 +7,7 @@ use crate::aggregate::Report;
 use crate::aggregate::report::scale_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, IndexSpec, Namespace};
 
 /// Whether a report is about a collection.
@@ -132,15 +133,23 @@ fn storage(
         return Ok(());
     };
     let schema = state.schema();
-    let size = stored(&state.table)?;
+    let (size, limits) = (stored(&state.table)?, schema.options.capped);
     let indexes = schema.indexes.iter().map(|index| Ok((index.spec.name.as_str(), stored(&index.table)?)));
     let indexes = indexes.collect::<Result<Vec<_>>>()?;
     let index_size: i64 = indexes.iter().map(|(_, size)| size).sum();
-    builder.append("storageSize", int(size / scale)).append("freeStorageSize", 0).append("capped", false);
-    builder.append("nindexes", int(i64::try_from(indexes.len()).unwrap_or_default() + 1));
+    builder.append("storageSize", int(size / scale)).append("freeStorageSize", 0).append("capped", limits.is_some());
+    if let Some(limits) = limits {
+        builder.append("max", int(limits.documents_max.unwrap_or_default()));
+        builder.append("maxSize", int(limits.bytes_max / scale));
+    }
+    builder.append("nindexes", int(i64::try_from(schema.index_count()).unwrap_or_default()));
     builder.open_array("indexBuilds").close().append("totalIndexSize", int(index_size / scale));
     builder.append("totalSize", int((size + index_size) / scale));
-    builder.open_document("indexSizes").append("_id_", 0);
+    builder.open_document("indexSizes");
+    if limits.is_none() {
+        // The documents are stored in the order of `_id`.
+        builder.append(ID_INDEX, 0);
+    }
     for (name, size) in &indexes {
         builder.append(name, int(size / scale));
     }
@@ -155,8 +164,9 @@ fn host(collections: &Collections) -> String {
 fn indexes(collections: &Collections, state: &CollectionState) -> Vec<DocumentBuf> {
     let schema = state.schema();
     let id = IndexSpec::of_id(schema.options.collation.as_deref());
-    let others = schema.indexes.iter().map(|index| (&index.spec, index.ready, index.uses.count()));
-    let all = std::iter::once((&id, true, state.id_uses.count())).chain(others);
+    let others = schema.others().map(|index| (&index.spec, index.ready, index.uses.count()));
+    let id_uses = schema.index(ID_INDEX).map_or_else(|| state.id_uses.count(), |index| index.uses.count());
+    let all = std::iter::once((&id, true, id_uses)).chain(others);
     let shown = all.map(|(spec, ready, uses)| {
         let mut builder = DocumentBuilder::new();
         builder.append("name", spec.name.as_str()).append("key", spec.pattern.document());

@@ -37,6 +37,13 @@ pub struct Subject<'s> {
     pub seqnum: SeqNum,
 }
 
+impl Subject<'_> {
+    /// Whether the collection is capped.
+    const fn is_capped(self) -> bool {
+        self.collection.capped.is_some()
+    }
+}
+
 /// The most ranges of a scan that are estimated; the rest is taken to be alike.
 const ESTIMATED_RANGES_MAX: usize = 8;
 
@@ -48,7 +55,7 @@ pub fn plan(subject: Subject<'_>, query: &Query, estimate: Estimate<'_>) -> Resu
     if query.hint.is_none()
         && query.min.is_none()
         && query.max.is_none()
-        && let Some(plan) = by_id(query.filter.root(), subject.collection.collation())
+        && let Some(plan) = by_id(subject, query.filter.root())
     {
         return Ok(plan);
     }
@@ -71,11 +78,14 @@ pub fn plan(subject: Subject<'_>, query: &Query, estimate: Estimate<'_>) -> Resu
     {
         return Ok(union);
     }
-    // Scans of a whole index are of use for their order, or for what they cover.
+    // Scans of a whole index are of use for their order, or for what they cover, unless the order in which documents
+    // are stored is one that is promised.
+    let covering = |candidate: &Candidate| candidate.covered && !subject.is_capped();
     let sorting = |candidate: &Candidate| query.sort.is_some() && candidate.sorted;
     let chosen = if bounded.is_empty() {
         let plain = |candidate: &Candidate| candidate.scan.index.is_none();
-        let of_use = whole.into_iter().filter(|one| sorting(one) || plain(one) || one.covered || query.hint.is_some());
+        let of_use =
+            whole.into_iter().filter(|one| sorting(one) || plain(one) || covering(one) || query.hint.is_some());
         best(subject, query, of_use.collect(), estimate)?
     } else {
         let of_use = bounded.into_iter().chain(whole.into_iter().filter(sorting));
@@ -95,9 +105,11 @@ fn finish(query: &Query, chosen: Candidate) -> Plan {
     if sorted { scan } else { Plan::Sort(Box::new(scan)) }
 }
 
-/// The plan of a filter for one `_id`, which is stored in the order of a collation.
-fn by_id(filter: &Node, stored: Option<&Collation>) -> Option<Plan> {
+/// The plan of a filter for one `_id`, by which the documents of a capped collection are not stored.
+fn by_id(subject: Subject<'_>, filter: &Node) -> Option<Plan> {
+    let stored = subject.collection.collation();
     match filter {
+        _ if subject.is_capped() => None,
         Node::Leaf { path, test } if path.is_id() => match test.as_comparison()? {
             (Comparison::Equal, id, by) if by == stored || !has_text(&id) => {
                 let mut key = Vec::with_capacity(32);
@@ -106,7 +118,7 @@ fn by_id(filter: &Node, stored: Option<&Collation>) -> Option<Plan> {
             }
             _ => None,
         },
-        Node::And(parts) => parts.iter().find_map(|part| by_id(part, stored)),
+        Node::And(parts) => parts.iter().find_map(|part| by_id(subject, part)),
         _ => None,
     }
 }
@@ -123,7 +135,7 @@ fn all(subject: Subject<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
     }
     // A scan of the collection is for its order, its bounds, or when there is nothing else.
     if asked.mentions_id() || found.iter().all(Candidate::is_unbounded) {
-        found.extend(of_collection(asked, subject.collection.collation()));
+        found.extend(of_collection(asked, subject.collection.collation(), subject.is_capped()));
     }
     found
 }
@@ -138,7 +150,8 @@ fn hinted(subject: Subject<'_>, asked: &Asked<'_>, hint: &Hint) -> Result<Vec<Ca
     let stored = subject.collection.collation();
     let collection = match hint {
         Hint::Natural { reverse } => {
-            let mut candidates = of_collection(&Asked::new(&Query::new(Filter::all())), stored);
+            let asked_all = Query::new(Filter::all());
+            let mut candidates = of_collection(&Asked::new(&asked_all), stored, subject.is_capped());
             candidates.iter_mut().for_each(|candidate| {
                 candidate.scan.reverse = *reverse;
                 candidate.sorted = asked.query.sort.is_none();
@@ -157,7 +170,7 @@ fn hinted(subject: Subject<'_>, asked: &Asked<'_>, hint: &Hint) -> Result<Vec<Ca
     };
     let mut candidates = match index.filter(|index| !index.spec.hidden) {
         Some(index) => of_index(asked, index, true, stored),
-        None if collection => of_collection(asked, stored),
+        None if collection => of_collection(asked, stored, subject.is_capped()),
         None => return Err(bad()),
     };
     if asked.query.min.is_some() || asked.query.max.is_some() {
@@ -183,7 +196,7 @@ fn by_branches(subject: Subject<'_>, asked: &Asked<'_>, estimate: Estimate<'_>) 
     }
     let mut plans = Vec::with_capacity(asked.branches.len());
     for branch in &asked.branches {
-        if let Some(plan) = by_id(branch, subject.collection.collation()) {
+        if let Some(plan) = by_id(subject, branch) {
             plans.push(plan);
             continue;
         }

@@ -6,9 +6,9 @@ use crate::catalog::Index;
 use crate::path::{Part, Path};
 use crate::query::node::Node;
 
-/// Whether a query's filter and projection need only the fields of an index, and `_id`, so that its documents can be
-/// made of keys. Where a key has null, which may stand for a missing field, the document is fetched. An index with a
-/// collation has no strings, only their sort keys.
+/// Whether a query's filter and projection need only the fields of an index, and the `_id` that it has, so that its
+/// documents can be made of keys. Where a key has null, which may stand for a missing field, the document is fetched. An
+/// index with a collation has no strings, only their sort keys.
 #[must_use]
 pub fn covers(index: &Index, query: &Query, scan: &Scan) -> bool {
     if index.is_multikey() || query.return_key || !super::fields::is_ordered(index) {
@@ -18,7 +18,7 @@ pub fn covers(index: &Index, query: &Query, scan: &Scan) -> bool {
     if index.paths.iter().any(|path| path.parts().iter().any(Part::is_digits)) {
         return false;
     }
-    let has = |path: &Path| path.is_id() || index.paths.contains(path);
+    let has = |path: &Path| (index.has_ids && path.is_id()) || index.paths.contains(path);
     // The sort is the index's, or of its fields.
     let mut needed: Vec<&Path> = query.sort.iter().flat_map(|sort| sort.fields()).map(|(path, _)| path).collect();
     if !paths_of(query.filter.root(), &mut needed) || !needed.iter().all(|path| has(path)) {
@@ -26,7 +26,9 @@ pub fn covers(index: &Index, query: &Query, scan: &Scan) -> bool {
     }
     let shown = query.projection.as_ref().and_then(|projection| projection.plain_paths());
     let Some(shown) = (if query.counts { Some(Vec::new()) } else { shown }) else { return false };
-    if !shown.iter().all(|path| path == "_id" || index.spec.pattern.fields().iter().any(|field| field.path == *path)) {
+    let fields = index.spec.pattern.fields();
+    let has = |path: &String| (index.has_ids && path == "_id") || fields.iter().any(|field| field.path == *path);
+    if !shown.iter().all(has) {
         return false;
     }
     if index.spec.pattern.collation().is_some() {

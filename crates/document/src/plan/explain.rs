@@ -207,11 +207,15 @@ impl Explain<'_> {
             .append("isSparse", spec.sparse)
             .append("isPartial", spec.partial.is_some());
         stage.append("indexVersion", 2).append("direction", direction(scan.reverse));
-        let fields = spec.pattern.fields().iter();
-        let directions = fields.map(|field| {
-            let name = if matches!(field.kind, FieldKind::Wildcard(_)) { "$_path" } else { &field.path };
-            (name, field.direction() == Direction::Descending)
+        // A wildcard's value is told under the path that is looked for.
+        let path = spec.pattern.wildcard().and_then(|at| scan.bounds.get(at)?.intervals.first());
+        let path = path.and_then(|point| point.low.value.view().as_str().map(str::to_owned)).unwrap_or_default();
+        let names = spec.pattern.fields().iter().flat_map(|field| {
+            let wildcard = matches!(field.kind, FieldKind::Wildcard(_));
+            let name = if wildcard { &path } else { &field.path };
+            wildcard.then_some("$_path").into_iter().chain([name.as_str()])
         });
+        let directions = names.zip(spec.pattern.directions().map(|direction| direction == Direction::Descending));
         let bounds = directions.zip(&scan.bounds).map(|((name, descending), bounds)| (name, bounds, descending));
         // The bounds are told in the order of the walk.
         let bounds = bounds.map(|(name, bounds, descending)| (name, bounds, descending != scan.reverse));

@@ -21,13 +21,15 @@ use crate::path::Path;
 use crate::query::bounds::{Bounds, Held, Interval};
 use crate::query::node::Node;
 
-/// The scans of the collection itself, in the order of `_id`; `stored` is the collation of that.
+/// The scans of the collection itself, in the order of `_id`, of which `stored` is the collation; of a capped one, in
+/// the order of its inserts.
 #[must_use]
-pub fn of_collection(asked: &Asked<'_>, stored: Option<&Collation>) -> Vec<Candidate> {
+pub fn of_collection(asked: &Asked<'_>, stored: Option<&Collation>, capped: bool) -> Vec<Candidate> {
     let id = Path::new("_id");
     let fields = [Field { path: &id, arrays: 0, collation: stored }];
-    let directions = &[Direction::Ascending];
-    let shape = Shape { index: None, fields: &fields, directions, hashed: None, collation: stored, stored };
+    let fields = if capped { &[][..] } else { &fields[..] };
+    let directions = &[Direction::Ascending][..fields.len()];
+    let shape = Shape { index: None, fields, directions, hashed: None, collation: stored, stored };
     shape.candidates(asked)
 }
 
@@ -151,7 +153,7 @@ impl Shape<'_> {
             return None;
         }
         // Behind its fields, an entry has the `_id`.
-        let id = by == self.stored && self.index.is_some_and(|index| !index.spec.unique);
+        let id = by == self.stored && self.index.is_some_and(|index| index.has_ids && !index.spec.unique);
         order_of(sort, self.fields, self.directions, bounds, self.hashed, id)
     }
 
@@ -186,7 +188,8 @@ impl Shape<'_> {
     }
 
     fn is_unique(&self) -> bool {
-        self.index.is_none_or(|index| index.spec.unique)
+        // A capped collection has no field that its documents are found by.
+        self.index.map_or(!self.fields.is_empty(), |index| index.spec.unique)
     }
 }
 

@@ -13,44 +13,70 @@ use crate::path::Path;
 use crate::query::bounds::{Bounds, Held, Interval};
 use crate::query::node::Node;
 
-/// The scans for each path of the filter of which the index has the values.
+/// The scans for each path of the filter of which the index has the values, and one by the fields before the wildcard.
 #[must_use]
 pub fn candidates(asked: &Asked<'_>, index: &Arc<Index>) -> Vec<Candidate> {
-    let Some(field) = index.spec.pattern.fields().first() else { return Vec::new() };
+    let fields = index.spec.pattern.fields();
+    let Some((at, field)) = index.spec.pattern.wildcard().and_then(|at| Some((at, fields.get(at)?))) else {
+        return Vec::new();
+    };
+    let filter = asked.query.filter.root();
     let mut paths: Vec<&Path> = Vec::new();
-    conjuncts(asked.query.filter.root(), &mut paths);
+    conjuncts(filter, &mut paths);
     paths.sort();
     paths.dedup();
     let taken = paths.into_iter().filter(|path| {
         let numbered = path.parts().iter().any(|part| part.is_digits());
         !numbered && wildcard_takes(field, index.projection().map(|projection| projection.view()), &path.to_string())
     });
+    // The fields beside the wildcard have no arrays.
+    let beside: Vec<Bounds> = {
+        let held = Held { multikey: false, collation: index.spec.pattern.collation() };
+        index.paths.iter().map(|path| Bounds::of(filter, path, held)).collect()
+    };
+    let with = |path: Bounds, value: Bounds| {
+        let (before, after) = (beside.get(..at), beside.get(at + 1..));
+        let before = before.into_iter().flatten().cloned();
+        before.chain([path, value]).chain(after.into_iter().flatten().cloned()).collect::<Vec<_>>()
+    };
     let scans = taken.filter_map(|path| {
         let held = Held { multikey: index.is_multikey(), collation: index.spec.pattern.collation() };
-        let bounds = Bounds::of(asked.query.filter.root(), path, held);
-        if !bounds.intervals.iter().all(is_of_leaves) {
+        let value = Bounds::of(filter, path, held);
+        if !value.intervals.iter().all(is_of_leaves) {
             return None;
         }
         let name = path.to_string();
-        let bounds = vec![Bounds { intervals: vec![Interval::point(Value::from(&*name))], exact: true }, bounds];
-        let composed = compose(&[Direction::Ascending, field.direction()], &bounds, 0);
-        Some(Candidate {
-            scan: Scan {
-                index: Some(Arc::clone(index)),
-                bounds,
-                groups: composed.groups,
-                filters: composed.filters,
-                reverse: false,
-                multikey: true,
-                exact: false,
-            },
-            sorted: asked.query.sort.is_none(),
-            covered: false,
-            bound: 1,
-            single: false,
-        })
+        let path = Bounds { intervals: vec![Interval::point(Value::from(&*name))], exact: true };
+        Some(candidate(asked, index, with(path, value)))
     });
-    scans.collect()
+    let mut found: Vec<Candidate> = scans.collect();
+    if beside.iter().take(at).any(|bounds| !bounds.is_full()) {
+        found.push(candidate(asked, index, with(Bounds::full(), Bounds::full())));
+    }
+    found
+}
+
+fn candidate(asked: &Asked<'_>, index: &Arc<Index>, bounds: Vec<Bounds>) -> Candidate {
+    let directions: Vec<Direction> = index.spec.pattern.directions().collect();
+    let composed = compose(&directions, &bounds, 0);
+    // The path counts for nothing beside its value.
+    let path = index.spec.pattern.wildcard();
+    let bound = bounds.iter().enumerate().filter(|(at, bounds)| Some(*at) != path && !bounds.is_full()).count();
+    Candidate {
+        bound: bound.max(1),
+        scan: Scan {
+            index: Some(Arc::clone(index)),
+            bounds,
+            groups: composed.groups,
+            filters: composed.filters,
+            reverse: false,
+            multikey: true,
+            exact: false,
+        },
+        sorted: asked.query.sort.is_none(),
+        covered: false,
+        single: false,
+    }
 }
 
 /// The paths of the conditions that all must be met.

@@ -7,11 +7,13 @@
 
 pub mod bitmask;
 pub mod bounds;
+pub mod failure;
 pub mod implied;
 pub mod node;
 pub mod parse;
 pub mod predicate;
 pub mod schema;
+mod schema_failure;
 mod schema_parse;
 pub mod types;
 
@@ -48,6 +50,28 @@ impl Filter {
     #[must_use]
     pub const fn from_node(root: Node) -> Self {
         Self { root }
+    }
+
+    /// The same filter with the conditions on fields that its expressions imply, for which indexes may be used.
+    #[must_use]
+    pub fn with_implied(self) -> Self {
+        let of = |node: &Node| match node {
+            Node::Expression(expression) => implied::equalities(expression),
+            _ => Vec::new(),
+        };
+        let implied: Vec<Node> = match &self.root {
+            Node::And(parts) => parts.iter().flat_map(of).collect(),
+            node => of(node),
+        };
+        if implied.is_empty() {
+            return self;
+        }
+        let mut nodes = match self.root {
+            Node::And(parts) => parts,
+            node => vec![node],
+        };
+        nodes.extend(implied);
+        Self::from_node(Node::And(nodes))
     }
 
     /// The tree.

@@ -205,7 +205,7 @@ fn a_change_of_a_name_in_use_is_refused() {
     assert_eq!(code(db.create_collection("app.a", json(r#"{"validator":{"a":1}}"#).view())), 48);
     assert_eq!(code(db.create_collection("app.a", json(r#"{"viewOn":"b"}"#).view())), 48);
     assert_eq!(code(db.create_collection("App.a", Document::empty())), 13297);
-    assert_eq!(code(db.create_collection("app.c", json(r#"{"capped":true,"size":100}"#).view())), 115);
+    assert_eq!(code(db.create_collection("app.c", json(r#"{"timeseries":{"timeField":"t"}}"#).view())), 115);
     assert_eq!(code(db.create_collection("app.c", json(r#"{"unknown":1}"#).view())), 40415);
     assert_eq!(code(db.rename_collection("app.a", "app.b", false)), 48);
     assert_eq!(code(db.rename_collection("app.z", "app.y", false)), 26);

@@ -199,11 +199,13 @@ fn index(rng: &mut Rng, number: usize) -> String {
         ),
         _ => String::new(),
     };
-    let key = match rng.in_range(0..12) {
+    let key = match rng.in_range(0..14) {
         0 => r#"{"$**":1}"#.to_owned(),
         1 => r#"{"a.$**":1}"#.to_owned(),
         2 => r#"{"a":"hashed"}"#.to_owned(),
         3 => r#"{"b":1,"c":"hashed","a":-1}"#.to_owned(),
+        4 => return format!(r#"{{"key":{{"c":-1,"$**":1}},"name":"index {number}","wildcardProjection":{{"c":0}}}}"#),
+        5 => return format!(r#"{{"key":{{"a.$**":-1,"b":1}},"name":"index {number}"}}"#),
         _ => pattern(rng, &PATHS[..8]),
     };
     let options = if key.contains("**") || key.contains("hashed") { String::new() } else { options };

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::cast_precision_loss, reason = "a test that cannot go on has failed")]
 
+mod capped;
 mod collations;
 mod collections;
 mod concurrency;
