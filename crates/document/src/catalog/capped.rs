@@ -189,7 +189,7 @@ impl Holdings {
 #[must_use]
 pub fn record_key(number: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(10);
-    encode_id(&mut key, &Value::Int64(number.cast_signed()));
+    encode_id(&mut key, &Value::Int64(number.cast_signed()), None);
     key
 }
 

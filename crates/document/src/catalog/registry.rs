@@ -213,7 +213,8 @@ impl Catalog {
             let mut schema =
                 Schema { namespace: namespace.clone(), uuid, options, indexes: Vec::new(), dropped: false };
             if schema.options.capped.is_some() {
-                let (number, spec) = (self.take_number(&mut next)?, IndexSpec::of_id(schema.options.collation.as_deref()));
+                let (number, spec) =
+                    (self.take_number(&mut next)?, IndexSpec::of_id(schema.options.collation.as_deref()));
                 let table = self.engine.create_table(&index_table(number), table_options(schema.options.storage))?;
                 schema.indexes.push(Arc::new(Index::new(number, table, spec, false, true, &[])));
             }

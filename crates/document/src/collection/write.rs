@@ -13,6 +13,7 @@ use crate::bson::{Document, DocumentBuilder, Value, equal};
 use crate::catalog::index_entry::ENTRY_KEY_BYTES_MAX;
 use crate::catalog::options::{ValidationAction, ValidationLevel};
 use crate::catalog::{CollectionState, Index, Schema};
+use crate::expr::Context;
 use crate::keys::{KeySet, extract};
 use crate::notes::journal::Change;
 use crate::query::failure::details;
@@ -268,7 +269,8 @@ fn check_valid(schema: &Schema, old: Option<Document<'_>>, new: Document<'_>) ->
         info.append("failingDocumentId", id);
     }
     if let Some(expression) = &options.validator_expression {
-        info.append("details", &details(expression.view(), new)?);
+        let context = Context::default().collated(options.collation.clone());
+        info.append("details", &details(expression.view(), new, &context)?);
     }
     let error = Error::new(ErrorCode::DOCUMENT_VALIDATION_FAILURE, "Document failed validation");
     Err(error.with_err_info(info.finish().into_bytes()))

@@ -49,7 +49,7 @@ fn check_shape(call: &Call<'_>) -> Result<()> {
     Filter::parse(call.document_or_empty("query"), &context)?;
     let (sort, projection) = (call.document_or_empty("sort"), call.document_or_empty("projection"));
     if !sort.is_empty() {
-        Sort::parse(sort)?;
+        Sort::parse(sort, context.collation.as_ref())?;
     }
     if !projection.is_empty() {
         Projection::parse(projection, Use::Find, &context)?;

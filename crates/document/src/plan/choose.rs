@@ -17,7 +17,7 @@ use super::tree::Plan;
 use crate::base::{Error, ErrorCode, Result};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Index, Schema};
-use crate::collation::{Collation, has_text};
+use crate::collation::has_text;
 use crate::keys::encode_id;
 use crate::query::Filter;
 use crate::query::node::Node;

@@ -25,34 +25,41 @@ struct Clause<'f> {
     filter: DocumentBuf,
 }
 
+/// The document that is asked, and the constants of the filter.
+#[derive(Clone, Copy)]
+struct Asked<'d> {
+    document: Document<'d>,
+    context: &'d Context,
+}
+
 /// Tells which conditions of a filter a document does not meet.
 ///
 /// # Errors
 /// Those of a filter that is read, and asked of a document.
-pub fn details(filter: Document<'_>, document: Document<'_>) -> Result<DocumentBuf> {
-    of_filter(filter, document, false)
+pub fn details(filter: Document<'_>, document: Document<'_>, context: &Context) -> Result<DocumentBuf> {
+    of_filter(filter, Asked { document, context }, false)
 }
 
 /// Whether a document matches a filter as it is written.
-fn matches(filter: Document<'_>, document: Document<'_>) -> Result<bool> {
-    parse(filter, &Context::default(), Place::Top)?.matches(document, None)
+fn matches(filter: Document<'_>, asked: Asked<'_>) -> Result<bool> {
+    parse(filter, asked.context, Place::Top)?.matches(asked.document, None)
 }
 
 /// The details of a filter; `inverted` when it should not match and does.
-fn of_filter(filter: Document<'_>, document: Document<'_>, inverted: bool) -> Result<DocumentBuf> {
+fn of_filter(filter: Document<'_>, asked: Asked<'_>, inverted: bool) -> Result<DocumentBuf> {
     let clauses = clauses(filter);
     if let [only] = &clauses[..] {
-        return of_clause(only, document, inverted);
+        return of_clause(only, asked, inverted);
     }
     let parts = clauses.iter().map(|clause| clause.filter.view());
-    of_parts("$and", parts, document, inverted)
+    of_parts("$and", parts, asked, inverted)
 }
 
 /// The details of the parts of a logical operator that decide its answer.
 fn of_parts<'p>(
     operator: &str,
     parts: impl Iterator<Item = Document<'p>>,
-    document: Document<'_>,
+    asked: Asked<'_>,
     inverted: bool,
 ) -> Result<DocumentBuf> {
     let inverted = inverted != (operator == "$nor");
@@ -60,8 +67,8 @@ fn of_parts<'p>(
     builder.append("operatorName", operator);
     builder.open_array(if inverted { "clausesSatisfied" } else { "clausesNotSatisfied" });
     for (index, part) in (0_i32..).zip(parts) {
-        if matches(part, document)? == inverted {
-            let details = of_filter(part, document, inverted)?;
+        if matches(part, asked)? == inverted {
+            let details = of_filter(part, asked, inverted)?;
             builder.push_document().append("index", index).append("details", &details).close();
         }
     }
@@ -69,11 +76,12 @@ fn of_parts<'p>(
     Ok(builder.finish())
 }
 
-fn of_clause(clause: &Clause<'_>, document: Document<'_>, inverted: bool) -> Result<DocumentBuf> {
+fn of_clause(clause: &Clause<'_>, asked: Asked<'_>, inverted: bool) -> Result<DocumentBuf> {
+    let document = asked.document;
     let mut builder = DocumentBuilder::new();
     match (&*clause.operator, clause.operand, &clause.path) {
         (operator @ ("$and" | "$or" | "$nor"), Value::Array(parts), None) => {
-            return of_parts(operator, parts.values().filter_map(|part| part.as_document()), document, inverted);
+            return of_parts(operator, parts.values().filter_map(|part| part.as_document()), asked, inverted);
         }
         ("$jsonSchema", Value::Document(schema), None) if !inverted => {
             builder.append("operatorName", "$jsonSchema");
@@ -84,7 +92,7 @@ fn of_clause(clause: &Clause<'_>, document: Document<'_>, inverted: bool) -> Res
             return Ok(builder.finish());
         }
         ("$not", Value::Document(inner), Some(path)) => {
-            let details = of_filter(of_field(path, Value::Document(inner)).view(), document, !inverted)?;
+            let details = of_filter(of_field(path, Value::Document(inner)).view(), asked, !inverted)?;
             builder.append("operatorName", "$not").append("details", &details);
             return Ok(builder.finish());
         }
@@ -235,7 +243,7 @@ mod tests {
 
     fn told(filter: &str, document: &str) -> String {
         let parse = |text: &str| DocumentBuf::from_json(text).unwrap();
-        details(parse(filter).view(), parse(document).view()).unwrap().view().to_json()
+        details(parse(filter).view(), parse(document).view(), &Context::default()).unwrap().view().to_json()
     }
 
     #[test]
