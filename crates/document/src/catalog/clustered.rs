@@ -9,8 +9,8 @@ use crate::expr::value::truth;
 ///
 /// # Errors
 /// 5979703 for what is true and no document, `IDLFailedToParse` (40414) without key or `unique`, `IDLUnknownField`
-/// (40415), `TypeMismatch` (14), `InvalidIndexSpecificationOption` (197) for another key, 5979700 when it is not unique,
-/// 5979704 for another version.
+/// (40415), `TypeMismatch` (14), `InvalidIndexSpecificationOption` (197) for another key, 5979700 when it is not
+/// unique, 5979704 for another version.
 pub(super) fn check(value: &Value<'_>) -> Result<()> {
     let Value::Document(spec) = value else {
         if truth(value) {

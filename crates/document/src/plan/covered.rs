@@ -7,8 +7,8 @@ use crate::path::{Part, Path};
 use crate::query::node::Node;
 
 /// Whether a query's filter and projection need only the fields of an index, and the `_id` that it has, so that its
-/// documents can be made of keys. Where a key has null, which may stand for a missing field, the document is fetched. An
-/// index with a collation has no strings, only their sort keys.
+/// documents can be made of keys. Where a key has null, which may stand for a missing field, the document is fetched.
+/// An index with a collation has no strings, only their sort keys.
 #[must_use]
 pub fn covers(index: &Index, query: &Query, scan: &Scan) -> bool {
     if index.is_multikey() || query.return_key || !super::fields::is_ordered(index) {
