@@ -7,6 +7,7 @@ pub mod fail_point;
 mod grants;
 pub mod handshake;
 pub mod legacy;
+pub mod merge;
 pub mod open_transaction;
 pub mod replica_set;
 pub mod roles;

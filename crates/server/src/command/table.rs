@@ -6,12 +6,12 @@ use spinney_document::command::commands as library;
 use spinney_document::command::spec::{Field, FieldType, Target};
 
 use super::spec::{Command, Run};
-use super::{diagnostics, fail_point, handshake, legacy, open_transaction, replica_set, roles, sasl, users};
+use super::{diagnostics, fail_point, handshake, legacy, merge, open_transaction, replica_set, roles, sasl, users};
 
 const ANY: FieldType = FieldType::Any;
 
 /// All commands of the server. Those about data are the library's.
-static COMMANDS: [Command; 32] = [
+static COMMANDS: [Command; 33] = [
     of_all(plain("hello", "Tells what the server is and can.", handshake::hello).any_fields()),
     of_all(
         plain("isMaster", "Tells what the server is and can, as older drivers ask.", handshake::hello)
@@ -163,6 +163,24 @@ static COMMANDS: [Command; 32] = [
         named("revokeRolesFromRole", "Takes the privileges of other roles from a role.", roles::revoke_roles)
             .fields(&[Field::required("roles", FieldType::Array)])
             .needs(&[Privilege::on_database("revokeRole")]),
+    ),
+    of_users(
+        plain("_mergeAuthzCollections", "Takes in users and roles that a dump had.", merge::merge)
+            .fields(&[
+                Field::optional("tempUsersCollection", FieldType::String),
+                Field::optional("tempRolesCollection", FieldType::String),
+                Field::optional("db", FieldType::String),
+                Field::optional("drop", FieldType::Bool),
+            ])
+            .needs(&[
+                Privilege::on_database("createUser"),
+                Privilege::on_database("createRole"),
+                Privilege::on_database("grantRole"),
+                Privilege::on_database("revokeRole"),
+                Privilege::on_database("dropUser"),
+                Privilege::on_database("dropRole"),
+            ])
+            .admin_only(),
     ),
     of_users(
         plain(

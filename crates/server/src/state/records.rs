@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder};
+use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use spinney_document::{Collection, Database, Error, ErrorCode, Result};
 
 /// What such a document is.
@@ -139,6 +139,43 @@ impl<T: Record> Records<T> {
         };
         self.changed();
         if removed { Ok(()) } else { Err(T::missing(key)) }
+    }
+
+    /// Takes in the records of another collection, of a database or of all, in one transaction: those that are there
+    /// are replaced. With `drop` all others go.
+    ///
+    /// # Errors
+    /// Those of the engine and of [`Record::parse`].
+    pub fn merge(&self, from: &Collection, database: Option<&str>, drop: bool) -> Result<()> {
+        let is_meant = |record: &T| database.is_none_or(|database| record.database() == database);
+        let mut new = Vec::new();
+        for document in from.documents() {
+            let document = document?;
+            let record = T::parse(document.view())?;
+            if is_meant(&record) {
+                new.push(with_unknown_fields(record.document().view(), document.view(), T::FIELDS));
+            }
+        }
+        let collection = self.database.collection_or_create(T::COLLECTION)?;
+        let merged = collection.transact(spinney_document::collection::WriteOptions::default(), |txn| {
+            for old in collection.documents().filter(|_| drop) {
+                let old = old?;
+                let stays = new.iter().any(|record| record.view().get("_id") == old.view().get("_id"));
+                if !stays && is_meant(&T::parse(old.view())?) {
+                    txn.delete(collection.state(), old.view())?;
+                }
+            }
+            for record in &new {
+                let id = record.view().get("_id").unwrap_or(Value::Null);
+                match txn.find_by_id(collection.state(), &id)? {
+                    Some(old) => txn.replace(collection.state(), old.view(), record.view()).map(std::mem::drop)?,
+                    None => txn.insert(collection.state(), record.view())?,
+                }
+            }
+            Ok(())
+        });
+        self.changed();
+        merged
     }
 
     fn changed(&self) {

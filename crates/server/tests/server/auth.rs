@@ -298,3 +298,39 @@ fn users_may_look_at_themselves_and_refusals_are_noted() {
     assert!(log.contains(r#""event":"user updated""#) && log.contains(r#""by":"app.ada""#), "{log}");
     assert!(!log.contains("first") && !log.contains("second"));
 }
+
+/// `mongorestore` puts the users and roles of a dump into collections of its own, and then runs this.
+#[test]
+fn users_and_roles_of_a_dump_are_taken_in() {
+    let server = server();
+    let mut root = with_root(&server);
+    let role = r#"{"createRole": "clerk", "privileges": [], "roles": [{"role": "read", "db": "app"}]}"#;
+    root.ok("app", role);
+    root.ok("app", r#"{"createUser": "ada", "pwd": "pencil", "roles": ["clerk"]}"#);
+    for kind in ["users", "roles"] {
+        let copy =
+            format!(r#"{{"aggregate": "system.{kind}", "pipeline": [{{"$out": "temp{kind}"}}], "cursor": {{}}}}"#);
+        root.ok("admin", &copy);
+    }
+    root.ok("app", r#"{"dropUser": "ada"}"#);
+    root.ok("app", r#"{"dropRole": "clerk"}"#);
+    root.ok("app", r#"{"createUser": "eve", "pwd": "pencil", "roles": []}"#);
+    root.ok("other", r#"{"createUser": "eve", "pwd": "pencil", "roles": []}"#);
+    let merge = |more: &str| {
+        let temporary = r#""tempUsersCollection": "admin.tempusers", "tempRolesCollection": "admin.temproles""#;
+        format!(r#"{{"_mergeAuthzCollections": 1, {temporary}, {more}}}"#)
+    };
+    root.ok("admin", &merge(r#""db": "app", "drop": true"#));
+    let mut ada = server.client();
+    assert_eq!(number(&ada.log_in(Mechanism::Sha256, "app", "ada", "pencil"), "ok"), 1);
+    ada.ok("app", r#"{"find": "c"}"#);
+    assert_eq!(ada.code("admin", &merge(r#""db": """#)), 13);
+    let users = root.ok("admin", r#"{"usersInfo": {"forAllDBs": true}}"#).view().to_json();
+    let names = ["admin.root", "app.ada", "other.eve"];
+    assert!(names.iter().all(|name| users.contains(&format!(r#""_id":"{name}""#))), "{users}");
+    assert!(!users.contains(r#""_id":"app.eve""#), "{users}");
+    root.ok("admin", &merge(r#""db": "", "drop": true"#));
+    let users = root.ok("admin", r#"{"usersInfo": {"forAllDBs": true}}"#).view().to_json();
+    assert!(!users.contains("eve"), "{users}");
+    assert_eq!(root.code("admin", r#"{"_mergeAuthzCollections": 1, "db": "", "drop": true}"#), 2);
+}
