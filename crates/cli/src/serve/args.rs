@@ -55,8 +55,8 @@ pub(crate) struct ServeArgs {
     /// Write events to stderr as JSON, one object a line
     #[arg(long)]
     pub(super) log_json: bool,
-    /// Most connections at a time. Each takes a file descriptor: the limit of open files (ulimit -n) is raised as far
-    /// as the system allows, and with fewer files than that needs, fewer connections are taken
+    /// Most connections at a time. Each takes a file descriptor and a thread: where the system allows fewer open files
+    /// (ulimit -n) or mappings of memory (vm.max_map_count), fewer connections are taken
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) connections: u32,
     /// Have commands that only tests need, such as configureFailPoint

@@ -2,7 +2,7 @@
 
 pub(crate) mod args;
 pub(crate) mod config;
-mod descriptors;
+mod limits;
 mod notify;
 
 use crate::output::Output;
@@ -99,13 +99,11 @@ fn settings(args: &ServeArgs, log: &Log) -> Settings {
     settings.test_commands = args.test_commands;
     settings.connections_max = usize::try_from(args.connections).unwrap_or(usize::MAX);
     settings.arguments = std::env::args().collect();
-    if let Some(files) = descriptors::raise() {
-        let max = descriptors::connections_of(files);
-        if max < settings.connections_max {
-            settings.connections_max = max;
-            let fields = [("connections", &*max.to_string()), ("open files (ulimit -n)", &*files.to_string())];
-            log.info("the limit of open files allows fewer connections", &fields);
-        }
+    let (max, reason) = limits::connections();
+    if max < settings.connections_max {
+        settings.connections_max = max;
+        let fields = [("connections", &*max.to_string()), ("limit", &*reason)];
+        log.info("the system allows fewer connections", &fields);
     }
     settings
 }
