@@ -195,7 +195,8 @@ const ATTACKS: [(&str, Attack); 12] = [
             let bomb = compress(compressor, OpCode::Message, &vec![0; 47_999_000]).unwrap();
             let mut connection = Connection::to(address)?;
             connection.send(OpCode::Compressed, &bomb)?;
-            while connection.receive().is_ok() {}
+            // A document that is none is answered.
+            connection.receive()?;
         }
         Ok(())
     }),
