@@ -5,7 +5,6 @@
 mod bad_input;
 mod commands;
 mod crash;
-mod crowd;
 mod damage;
 mod disk;
 mod doc;
