@@ -65,29 +65,32 @@ impl Group {
         let mut groups: Vec<Gathered> = Vec::new();
         let mut known: HashMap<Key, usize> = HashMap::new();
         let mut others: Option<Sorter> = None;
-        let mut kept = 0;
+        let (mut kept, mut last) = (0, 0);
         for row in input {
             let document = row?;
-            let (key, id) = Key::of_owned(self.id_of(document.view())?, self.collation.as_deref());
-            let at = match known.entry(key) {
-                Entry::Occupied(entry) => *entry.get(),
-                Entry::Vacant(entry) => {
-                    if let Some(others) = &mut others {
-                        others.push(encoded(entry.key().value()), document)?;
-                        continue;
+            let id = self.id_of(document.view())?;
+            // Rows of one group often come together, as those that an index has in its order.
+            if !groups.get(last).is_some_and(|(group, _)| is_same(group, &id)) {
+                let (key, id) = Key::of_owned(id, self.collation.as_deref());
+                last = match known.entry(key) {
+                    Entry::Occupied(entry) => *entry.get(),
+                    Entry::Vacant(entry) => {
+                        if let Some(others) = &mut others {
+                            others.push(encoded(entry.key().value()), document)?;
+                            continue;
+                        }
+                        let id = id.unwrap_or_else(|| entry.key().value().clone());
+                        let bytes = self.bytes_of(&id);
+                        kept += bytes;
+                        if !run.memory.try_take(bytes) {
+                            others = Some(self.overflow(run)?);
+                        }
+                        groups.push(self.start(id)?);
+                        *entry.insert(groups.len() - 1)
                     }
-                    let id = id.unwrap_or_else(|| entry.key().value().clone());
-                    let bytes =
-                        2 * (id.payload().len() + size_of::<ValueBuf>()) + self.fields.len() * size_of::<State>();
-                    kept += bytes;
-                    if !run.memory.try_take(bytes) {
-                        others = Some(self.overflow(run)?);
-                    }
-                    groups.push(self.start(id)?);
-                    *entry.insert(groups.len() - 1)
-                }
-            };
-            let bytes = self.add(&mut groups[at], document.view())?;
+                };
+            }
+            let bytes = self.add(&mut groups[last], document.view())?;
             kept += bytes;
             if bytes > 0 && !run.memory.try_take(bytes) {
                 if others.is_none() {
@@ -99,6 +102,11 @@ impl Group {
             }
         }
         Ok((groups, kept, others))
+    }
+
+    /// The memory of a group with an id.
+    fn bytes_of(&self, id: &ValueBuf) -> usize {
+        2 * (id.payload().len() + size_of::<ValueBuf>()) + self.fields.len() * size_of::<State>()
     }
 
     fn overflow(&self, run: &Run) -> Result<Sorter> {
@@ -136,6 +144,11 @@ impl Group {
         }
         Ok(Some(self.finish(group)))
     }
+}
+
+/// Whether two ids have the same bytes, and so are equal; others may be equal too.
+fn is_same(one: &ValueBuf, other: &ValueBuf) -> bool {
+    one.kind() == other.kind() && one.payload() == other.payload()
 }
 
 /// Divisions by zero have codes of their own in groups.

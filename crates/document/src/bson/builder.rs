@@ -145,6 +145,7 @@ impl DocumentBuilder {
     }
 
     /// The document. What is still open is closed.
+    #[inline]
     #[must_use]
     pub fn finish(mut self) -> DocumentBuf {
         while !self.open.is_empty() {
@@ -175,6 +176,7 @@ impl DocumentBuilder {
         self
     }
 
+    #[inline]
     fn end(&mut self) {
         if let Some(Frame { start, .. }) = self.open.pop() {
             self.bytes.push(0);

@@ -26,6 +26,15 @@ pub(crate) struct Floor {
     pub(crate) exact: bool,
 }
 
+/// A count as the least type of integers that has it: int32 where it fits, else int64.
+#[must_use]
+pub fn count(number: u64) -> Value<'static> {
+    match i32::try_from(number) {
+        Ok(number) => Value::Int32(number),
+        Err(_) => Value::Int64(i64::try_from(number).unwrap_or(i64::MAX)),
+    }
+}
+
 impl Value<'_> {
     /// The number, if the value is one.
     #[inline]

@@ -1,6 +1,5 @@
 //! Expiry of documents by the indexes that have a time to live.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use super::handle::{Collection, WriteOptions};
@@ -10,7 +9,8 @@ use crate::bson::Value;
 use crate::catalog::Index;
 use crate::catalog::index_entry::EntryParts;
 use crate::exec::stored::StoredDocument;
-use crate::keys::{Direction, TypeBits, append};
+use crate::plan::ranges::range;
+use crate::query::bounds::{End, Interval};
 
 /// The most documents of one transaction.
 const DOCUMENTS_MAX: usize = 500;
@@ -48,19 +48,9 @@ impl Collection {
     fn expire_some(&self, txn: &mut DocumentTransaction, index: &Index, newest: i64) -> Result<u64> {
         let Some(field) = index.spec.pattern.fields().first() else { return Ok(0) };
         let direction = field.direction();
-        let encode = |millis: i64, behind: bool| {
-            let mut key = Vec::with_capacity(10);
-            append(&mut key, &mut TypeBits::new(), &Value::DateTime(millis), direction);
-            // Above every tag that may follow.
-            key.extend(behind.then_some(0xFF));
-            key
-        };
-        let (low, high) = match direction {
-            Direction::Ascending => (encode(i64::MIN, false), encode(newest, true)),
-            Direction::Descending => (encode(newest, false), encode(i64::MIN, true)),
-        };
+        let end = |millis| End { value: Value::DateTime(millis).into(), inclusive: true };
+        let bounds = range(&[], &Interval { low: end(i64::MIN), high: end(newest) }, direction);
         let mut ids = Vec::new();
-        let bounds = (Bound::Included(low.as_slice()), Bound::Excluded(high.as_slice()));
         let mut entries = txn.engine().range(&index.table, bounds);
         while let Some((key, value)) = entries.advance()? {
             let entry = EntryParts::of(&[direction], index.spec.unique, key, value);

@@ -6,6 +6,8 @@ use crate::base::num::u64_of;
 use crate::base::{Error, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder};
 
+pub use crate::bson::number::count;
+
 /// How a command asks for its first batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FirstBatch {
@@ -115,14 +117,5 @@ pub fn append_details(reply: &mut Reply, error: &Error) {
             reply.push(*label);
         });
         reply.close();
-    }
-}
-
-/// A count in a reply: int32 where it fits, else int64.
-#[must_use]
-pub fn count(number: u64) -> crate::bson::Value<'static> {
-    match i32::try_from(number) {
-        Ok(number) => number.into(),
-        Err(_) => i64::try_from(number).unwrap_or(i64::MAX).into(),
     }
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::operator::{Operator, Run};
+use super::operator::{Operator, Run, count_rows};
 use super::row::Row;
 use super::stored::StoredDocument;
 use crate::base::{Error, ErrorCode, Result};
@@ -20,6 +20,12 @@ pub(super) struct Covered {
     input: Box<dyn Operator>,
     fields: Vec<(String, Direction, Need)>,
     id: Need,
+    /// How many of the fields are before the last that is needed, that included.
+    decoded: usize,
+    /// Whether no path has a dot, so that fields go into the document one after the other.
+    flat: bool,
+    /// Whether the documents have nothing that the projection does not show.
+    projected: bool,
     /// Whether all rows match.
     exact: bool,
     /// Whether the keys of `_id`s have sort keys in the place of strings.
@@ -55,19 +61,26 @@ impl Covered {
             shown: shown.iter().any(|shown| shown == path),
         };
         let fields = index.spec.pattern.fields().iter();
-        let fields = fields.map(|field| (field.path.clone(), field.direction(), need(&field.path))).collect();
+        let fields: Vec<(String, Direction, Need)> =
+            fields.map(|field| (field.path.clone(), field.direction(), need(&field.path))).collect();
         let id = if index.has_ids { need("_id") } else { Need::default() };
-        Self { input, fields, id, exact, collated_id: run.collated }
-    }
-
-    /// Whether the documents have nothing that the projection does not show.
-    fn is_projected(&self) -> bool {
-        self.fields.iter().map(|(_, _, need)| need).chain([&self.id]).all(|need| need.shown || !need.filter)
+        let decoded = fields.iter().rposition(|(_, _, need)| need.any()).map_or(0, |last| last + 1);
+        let flat = fields.iter().all(|(path, _, _)| !path.contains('.'));
+        let projected = fields.iter().map(|(_, _, need)| need).chain([&id]).all(|need| need.shown || !need.filter);
+        Self { input, fields, id, decoded, flat, projected, exact, collated_id: run.collated }
     }
 
     /// The document of a row's key, unless the key does not tell.
-    fn document(&self, row: &Row) -> Result<Option<DocumentBuf>> {
+    fn document<'c>(&'c self, row: &Row) -> Result<Option<DocumentBuf>> {
+        let mut builder = DocumentBuilder::new();
         let mut values: SmallVec<[(&str, ValueBuf); 6]> = SmallVec::new();
+        let mut add = |path: &'c str, value: ValueBuf| {
+            if self.flat {
+                builder.append(path, value.view());
+            } else {
+                values.push((path, value));
+            }
+        };
         let (mut rest, mut types) = (&row.key[..], TypeReader::new(&row.types));
         if self.id.any() {
             let mut types = TypeReader::new(&row.id_types);
@@ -75,19 +88,18 @@ impl Covered {
             if self.collated_id && has_text(&id.view()) {
                 return Ok(None);
             }
-            values.push(("_id", id));
+            add("_id", id);
         }
-        for (path, direction, need) in &self.fields {
+        for (path, direction, need) in &self.fields[..self.decoded] {
             let (value, behind) = decode_field(rest, *direction, &mut types).ok_or_else(broken)?;
             rest = behind;
             if need.any() && !(path == "_id" && self.id.any()) {
                 if matches!(value.view(), Value::Null | Value::Undefined) {
                     return Ok(None);
                 }
-                values.push((path, value));
+                add(path, value);
             }
         }
-        let mut builder = DocumentBuilder::new();
         nest(&mut builder, &values, 0);
         Ok(Some(builder.finish()))
     }
@@ -118,7 +130,6 @@ fn broken() -> Error {
 
 impl Operator for Covered {
     fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool> {
-        let projected = self.is_projected();
         while self.input.next(run, row)? {
             match self.document(row)? {
                 Some(document) => {
@@ -127,7 +138,7 @@ impl Operator for Covered {
                     if matched {
                         row.document = Some(StoredDocument::built(document));
                         row.position = position;
-                        row.projected = projected;
+                        row.projected = self.projected;
                         return Ok(true);
                     }
                 }
@@ -140,5 +151,9 @@ impl Operator for Covered {
             }
         }
         Ok(false)
+    }
+    /// Rows that all match need no documents.
+    fn count(&mut self, run: &Run<'_>, row: &mut Row, most: u64) -> Result<u64> {
+        if self.exact { self.input.count(run, row, most) } else { count_rows(self, run, row, most) }
     }
 }

@@ -119,16 +119,26 @@ impl<'r> Execution<'r> {
     /// # Errors
     /// As [`Self::next_match`], and those of the projection.
     pub fn advance(&mut self) -> Result<Option<DocumentBuf>> {
+        Ok(self.next_shown()?.map(StoredDocument::into_buf))
+    }
+
+    /// As [`Self::advance`], without a copy of a document that is shown as it is stored.
+    ///
+    /// # Errors
+    /// As [`Self::advance`].
+    pub fn next_shown(&mut self) -> Result<Option<StoredDocument>> {
         if !self.step()? {
             return Ok(None);
         }
         let Some(document) = self.row.document.take() else { return Ok(None) };
         if self.query.return_key {
-            return Ok(Some(self.index_key()));
+            return Ok(Some(StoredDocument::built(self.index_key())));
         }
         Ok(Some(match &self.query.projection {
-            Some(projection) if !self.row.projected => projection.apply(document.view(), self.row.position)?,
-            _ => document.into_buf(),
+            Some(projection) if !self.row.projected => {
+                StoredDocument::built(projection.apply(document.view(), self.row.position)?)
+            }
+            _ => document,
         }))
     }
 
@@ -158,11 +168,10 @@ impl<'r> Execution<'r> {
     /// # Errors
     /// As [`Self::next_match`].
     pub fn count(mut self) -> Result<u64> {
-        let mut count = 0;
-        while self.step()? {
-            count += 1;
-        }
-        Ok(count)
+        let (query, collated) = (&*self.query, self.collated);
+        let run = Run { reader: &*self.reader, table: &self.table, query, collated, counts: &self.counts };
+        let skipped = self.root.count(&run, &mut self.row, self.skip)?;
+        if skipped < self.skip { Ok(0) } else { self.root.count(&run, &mut self.row, self.left) }
     }
 
     /// Goes to the next row.

@@ -56,6 +56,25 @@ const CHECKED: u64 = 128;
 pub(super) trait Operator: fmt::Debug + Send {
     /// Makes `row` the next row; false when there are no more.
     fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool>;
+
+    /// Goes over the next rows, `most` or as many as there are; how many those were. `row` is memory for them.
+    fn count(&mut self, run: &Run<'_>, row: &mut Row, most: u64) -> Result<u64> {
+        count_rows(self, run, row, most)
+    }
+}
+
+/// Goes over the next rows of an operator one by one.
+pub(super) fn count_rows<O: Operator + ?Sized>(
+    operator: &mut O,
+    run: &Run<'_>,
+    row: &mut Row,
+    most: u64,
+) -> Result<u64> {
+    let mut count = 0;
+    while count < most && operator.next(run, row)? {
+        count += 1;
+    }
+    Ok(count)
 }
 
 impl Run<'_> {

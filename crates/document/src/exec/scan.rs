@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use spinney::{Range, Ranges, Table};
 
-use super::operator::{Operator, Run, damaged};
+use super::operator::{Operator, Run, count_rows, damaged};
 use super::row::Row;
 use super::stored::StoredDocument;
 use crate::base::{Error, ErrorCode, Result};
@@ -172,5 +172,26 @@ impl Operator for IndexScan {
                 return Ok(true);
             }
         }
+    }
+    /// Entries of which all are rows are not taken apart.
+    fn count(&mut self, run: &Run<'_>, row: &mut Row, most: u64) -> Result<u64> {
+        if !self.filters.is_empty() || self.met.is_some() {
+            return count_rows(self, run, row, most);
+        }
+        let mut count = 0;
+        while count < most {
+            let Some(walk) = &mut self.walk else {
+                let Some(group) = self.walks.pop() else { break };
+                self.walk = Some(Walk::new(run, &self.table, group.ranges, self.reverse));
+                continue;
+            };
+            if walk.advance()?.is_some() {
+                run.count_key()?;
+                count += 1;
+            } else {
+                self.walk = None;
+            }
+        }
+        Ok(count)
     }
 }

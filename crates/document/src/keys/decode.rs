@@ -59,7 +59,11 @@ impl<'k> Source<'k> {
     fn bytes(&mut self, len: usize) -> Option<SmallVec<[u8; 32]>> {
         let bytes = self.key.get(self.at..self.at.checked_add(len)?)?;
         self.at += len;
-        Some(bytes.iter().map(|byte| byte ^ self.mask).collect())
+        let mut copy = SmallVec::from_slice(bytes);
+        if self.mask != 0 {
+            copy.iter_mut().for_each(|byte| *byte ^= self.mask);
+        }
+        Some(copy)
     }
 
     fn u32(&mut self) -> Option<u32> {
@@ -85,13 +89,21 @@ impl<'k> Source<'k> {
     fn text(&mut self) -> Option<SmallVec<[u8; 32]>> {
         let mut text = SmallVec::new();
         loop {
-            let byte = self.byte()?;
-            if byte == 0 && self.peek(0) != Some(0xFF) {
-                return Some(text);
+            let rest = self.key.get(self.at..)?;
+            let zero = memchr::memchr(self.mask, rest)?;
+            text.extend_from_slice(&rest[..zero]);
+            self.at += zero + 1;
+            if self.peek(0) != Some(0xFF) {
+                break;
             }
-            self.at += usize::from(byte == 0);
-            text.push(byte);
+            // A zero of the text itself.
+            text.push(self.mask);
+            self.at += 1;
         }
+        if self.mask != 0 {
+            text.iter_mut().for_each(|byte| *byte ^= self.mask);
+        }
+        Some(text)
     }
 
     /// The length of a binary value's bytes and its subtype.

@@ -3,6 +3,7 @@
 use super::query::Query;
 use super::scan::Scan;
 use super::tree::Plan;
+use crate::bson::number::count;
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::collation::collation_key;
@@ -41,7 +42,9 @@ pub fn stages(plan: &Plan, query: &Query, shown: Shown<'_>, executed: Option<Exe
     let covered = matches!(plan, Plan::Covered(_));
     let mut tree = explain.of_plan(plan);
     if query.skip > 0 {
-        tree = explain.over("SKIP", &tree, |stage| append_count(stage, "skipAmount", query.skip));
+        tree = explain.over("SKIP", &tree, |stage| {
+            stage.append("skipAmount", count(query.skip));
+        });
     }
     if let Some(projection) = &query.projection {
         let name = match (covered, projection.plain_paths().is_some()) {
@@ -57,7 +60,9 @@ pub fn stages(plan: &Plan, query: &Query, shown: Shown<'_>, executed: Option<Exe
         tree = explain.over("RETURN_KEY", &tree, |_| {});
     }
     match query.limit {
-        Some(limit) => explain.over("LIMIT", &tree, |stage| append_count(stage, "limitAmount", limit)),
+        Some(limit) => explain.over("LIMIT", &tree, |stage| {
+            stage.append("limitAmount", count(limit));
+        }),
         None => tree,
     }
 }
@@ -67,20 +72,12 @@ pub fn stages(plan: &Plan, query: &Query, shown: Shown<'_>, executed: Option<Exe
 pub fn stats(tree: &DocumentBuf, executed: Executed) -> DocumentBuf {
     let mut stats = DocumentBuilder::new();
     stats.append("executionSuccess", true);
-    append_count(&mut stats, "nReturned", executed.returned);
-    append_count(&mut stats, "executionTimeMillis", executed.millis);
-    append_count(&mut stats, "totalKeysExamined", executed.keys);
-    append_count(&mut stats, "totalDocsExamined", executed.documents);
+    stats.append("nReturned", count(executed.returned));
+    stats.append("executionTimeMillis", count(executed.millis));
+    stats.append("totalKeysExamined", count(executed.keys));
+    stats.append("totalDocsExamined", count(executed.documents));
     stats.append("executionStages", tree.view());
     stats.finish()
-}
-
-/// Appends a count as the least type of integers that has it.
-fn append_count(builder: &mut DocumentBuilder, name: &str, count: u64) {
-    match i32::try_from(count) {
-        Ok(count) => builder.append(name, count),
-        Err(_) => builder.append(name, i64::try_from(count).unwrap_or(i64::MAX)),
-    };
 }
 
 struct Explain<'q> {
@@ -94,8 +91,8 @@ impl Explain<'_> {
         let mut stage = DocumentBuilder::new();
         stage.append("stage", name);
         if let Some(executed) = self.executed {
-            append_count(&mut stage, "nReturned", executed.returned);
-            append_count(&mut stage, "executionTimeMillisEstimate", executed.millis);
+            stage.append("nReturned", count(executed.returned));
+            stage.append("executionTimeMillisEstimate", count(executed.millis));
         }
         stage
     }
@@ -114,8 +111,8 @@ impl Explain<'_> {
             Plan::Id(_) => {
                 let mut stage = self.stage("IDHACK");
                 if let Some(executed) = self.executed {
-                    append_count(&mut stage, "keysExamined", executed.keys);
-                    append_count(&mut stage, "docsExamined", executed.documents);
+                    stage.append("keysExamined", count(executed.keys));
+                    stage.append("docsExamined", count(executed.documents));
                 }
                 stage.finish()
             }
@@ -125,7 +122,7 @@ impl Explain<'_> {
                 self.over("FETCH", &entries, |stage| {
                     self.append_filter(stage);
                     if let Some(executed) = self.executed {
-                        append_count(stage, "docsExamined", executed.documents);
+                        stage.append("docsExamined", count(executed.documents));
                     }
                 })
             }
@@ -144,7 +141,7 @@ impl Explain<'_> {
                 self.over("SORT", &input, |stage| {
                     stage.append("sortPattern", self.shown.sort).append("memLimit", 100 << 20);
                     if let Some(limit) = self.query.limit {
-                        append_count(stage, "limitAmount", limit.saturating_add(self.query.skip));
+                        stage.append("limitAmount", count(limit.saturating_add(self.query.skip)));
                     }
                     stage.append("type", "simple");
                 })
@@ -166,7 +163,7 @@ impl Explain<'_> {
             append_bounds(&mut stage, [("_id", &scan.bounds[0], false)].into_iter(), self.query.collation.is_some());
         }
         if let Some(executed) = self.executed {
-            append_count(&mut stage, "docsExamined", executed.documents);
+            stage.append("docsExamined", count(executed.documents));
         }
         stage.finish()
     }
@@ -179,7 +176,7 @@ impl Explain<'_> {
         stage.append("sortPattern", self.shown.sort).open_array("inputStages");
         stage.push(Value::Document(self.of_entries(scan).view()));
         stage.close();
-        append_count(&mut stage, "merged", crate::base::num::u64_of(scan.groups.len()));
+        stage.append("merged", count(crate::base::num::u64_of(scan.groups.len())));
         stage.finish()
     }
 
@@ -221,7 +218,7 @@ impl Explain<'_> {
         let bounds = bounds.map(|(name, bounds, descending)| (name, bounds, descending != scan.reverse));
         append_bounds(&mut stage, bounds, spec.pattern.collation().is_some());
         if let Some(executed) = self.executed {
-            append_count(&mut stage, "keysExamined", executed.keys);
+            stage.append("keysExamined", count(executed.keys));
         }
         stage.finish()
     }

@@ -150,7 +150,8 @@ fn behind(mut key: Vec<u8>) -> Vec<u8> {
 }
 
 /// The range of the keys whose next field behind `prefix` is in an interval.
-fn range(prefix: &[u8], interval: &Interval, direction: Direction) -> KeyBounds {
+#[must_use]
+pub fn range(prefix: &[u8], interval: &Interval, direction: Direction) -> KeyBounds {
     let (first, last) = match direction {
         Direction::Ascending => (&interval.low, &interval.high),
         Direction::Descending => (&interval.high, &interval.low),

@@ -281,7 +281,7 @@ impl Documents for EmbeddedClient<'_> {
         query.skip = find.skip;
         query.limit = (find.limit < u64::MAX).then_some(find.limit);
         let (mut running, mut visited) = (self.execute(&collection, query)?, 0);
-        while let Some(document) = running.advance()? {
+        while let Some(document) = running.next_shown()? {
             visit(&document.view());
             visited += 1;
         }
