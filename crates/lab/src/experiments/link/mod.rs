@@ -19,8 +19,9 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use on_documents::{LinkDocuments, Stream};
+pub use on_documents::LinkDocuments;
 pub use params::Link;
+pub use requests::Stream;
 
 use super::describe::Describe;
 use crate::command::common::{Common, DurabilityArg};
@@ -82,8 +83,8 @@ impl Describe for Link {
         let lacks = store::lacks_transactions(&mut *db.store().client()?)?;
         for number in 1..=u64::from(self.phases) {
             match &lacks {
-                Some(lacks) => db.bench().skip(&requests::name(number, false), "request", lacks),
-                None => requests::run(&setting, self.phase(number, false), &mut db)?,
+                Some(lacks) => db.bench().skip(&requests::name(number, Stream::Without), "request", lacks),
+                None => requests::run(&setting, self.phase(number, Stream::Without), &mut db)?,
             }
         }
         verify(&setting, &mut db)?;

@@ -4,7 +4,7 @@ use super::documents;
 use super::form::Form;
 use super::load;
 use super::params::Link;
-use super::requests::{self, suffix};
+use super::requests::{self, Stream};
 use super::setting::Setting;
 use crate::command::common::{Common, DurabilityArg};
 use crate::driver::{Config, Engine, LogConfig};
@@ -13,7 +13,7 @@ use crate::experiments::describe::Describe;
 use crate::run::{Bench, Db};
 use crate::text::count;
 use anyhow::{Result, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of the log that are kept for a change stream.
@@ -38,16 +38,6 @@ pub struct LinkDocuments {
     /// The server, if it is one.
     #[command(flatten)]
     pub connect: Connect,
-}
-
-/// Whether there is a change stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stream {
-    /// None; the log is not kept for one
-    Without,
-    /// One over all collections, read as events come
-    With,
 }
 
 impl Describe for LinkDocuments {
@@ -81,11 +71,11 @@ impl Describe for LinkDocuments {
         ensure!(!common.verify, "there is no model of documents to compare reads with: --verify is for tables");
         let setting = Setting::new(Form::Documents, self.link.nodes, common.seed);
         for &stream in &self.streams {
-            let stream = stream == Stream::With;
             let config = common.config(self.link.memory, DurabilityArg::Interval);
-            let log = LogConfig { keep_bytes: if stream { KEEP_BYTES } else { 0 }, ..config.log.clone() };
+            let log =
+                LogConfig { keep_bytes: if stream == Stream::Without { 0 } else { KEEP_BYTES }, ..config.log.clone() };
             let config = Config { log, connect: self.connect.connect.clone(), transactions: true, ..config };
-            let name = format!("link{}", suffix(stream).replace(' ', "-"));
+            let name = format!("link{}", stream.suffix().replace(' ', "-"));
             let mut db = bench.open(&name, &config, &[])?;
             self.run_on(&setting, stream, &mut db)?;
             db.close()?;
@@ -96,9 +86,9 @@ impl Describe for LinkDocuments {
 }
 
 impl LinkDocuments {
-    fn run_on(&self, setting: &Setting, stream: bool, db: &mut Db<'_, '_>) -> Result<()> {
+    fn run_on(&self, setting: &Setting, stream: Stream, db: &mut Db<'_, '_>) -> Result<()> {
         documents::create(&mut *db.store().client()?)?;
-        load::run(setting, self.link.loaders as usize, &format!("load{}", suffix(stream)), db)?;
+        load::run(setting, self.link.loaders as usize, &format!("load{}", stream.suffix()), db)?;
         for number in 1..=u64::from(self.link.phases) {
             requests::run(setting, self.link.phase(number, stream), db)?;
         }

@@ -1,6 +1,6 @@
 //! The parameters.
 
-use super::requests::Phase;
+use super::requests::{Phase, Stream};
 use crate::run::End;
 use crate::text::{COUNT_MAX, counts, sizes};
 use clap::Args;
@@ -43,7 +43,7 @@ const MEMORY_MIN: u64 = 4 << 20;
 
 impl Link {
     /// The phase with a number, beside a change stream or not.
-    pub(super) fn phase(&self, number: u64, stream: bool) -> Phase {
+    pub(super) fn phase(&self, number: u64, stream: Stream) -> Phase {
         let end = self.requests.map_or(End::Seconds(self.seconds.into()), End::Calls);
         Phase { number, requesters: self.requesters as usize, end, stream }
     }

@@ -11,6 +11,8 @@ use crate::random::Random;
 use crate::report::{Figure, LATENCIES};
 use crate::run::{Db, Did, End, Plan, Role, Work};
 use anyhow::Result;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 /// The operations, the most frequent first.
 pub(super) const KINDS: [&str; 10] = [
@@ -80,6 +82,18 @@ const HISTORY: f64 = 0.003;
 /// How many such places a client keeps.
 const HISTORY_MAX: usize = 2048;
 
+/// Whether there is a change stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stream {
+    /// None; the log is not kept for one
+    Without,
+    /// None, but the log is kept as for one
+    Kept,
+    /// One over all collections, read as events come
+    With,
+}
+
 /// A phase: which one it is, how many clients ask, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Phase {
@@ -87,8 +101,8 @@ pub(super) struct Phase {
     pub(super) number: u64,
     pub(super) requesters: usize,
     pub(super) end: End,
-    /// A client reads a change stream meanwhile.
-    pub(super) stream: bool,
+    /// What there is of a change stream meanwhile.
+    pub(super) stream: Stream,
 }
 
 /// One client.
@@ -113,7 +127,7 @@ pub(super) fn run(setting: &Setting, phase: Phase, db: &mut Db<'_, '_>) -> Resul
     let make = |number| Requester::new(setting, tallies.of(number), phase.number, LIST_MAX);
     let role = Role::new(&KINDS, phase.requesters, phase.end, make);
     let mut roles = vec![role];
-    if phase.stream {
+    if phase.stream == Stream::With {
         roles.push(Role::new(&["events"], 1, End::WithFirst, |_client| stream()));
     }
     let plan = Plan { name: name(phase.number, phase.stream), unit: "request", roles, live_bytes: None };
@@ -136,13 +150,19 @@ pub(super) fn run(setting: &Setting, phase: Phase, db: &mut Db<'_, '_>) -> Resul
 }
 
 /// The name of a phase's step.
-pub(super) fn name(phase: u64, stream: bool) -> String {
-    format!("run {phase}{}", suffix(stream))
+pub(super) fn name(phase: u64, stream: Stream) -> String {
+    format!("run {phase}{}", stream.suffix())
 }
 
-/// What the names of steps end in beside a change stream.
-pub(super) fn suffix(stream: bool) -> &'static str {
-    if stream { " stream" } else { "" }
+impl Stream {
+    /// What the names of steps end in.
+    pub(super) fn suffix(self) -> &'static str {
+        match self {
+            Self::Without => "",
+            Self::Kept => " kept",
+            Self::With => " stream",
+        }
+    }
 }
 
 /// Opens a change stream, and reads it as events come.

@@ -9,7 +9,7 @@ use super::payload::Payload;
 use super::requests::{KINDS, MIX, Operation, Phase, Requester};
 use super::rows::{COUNT, Count, INDEX, Link as Row, List, TABLES};
 use super::store::Session;
-use super::{Link, Setting, check, documents, load};
+use super::{Link, Setting, Stream, check, documents, load};
 use crate::clock::Clock;
 use crate::command::{BenchArgs, BenchCommand, Job, run_job};
 use crate::driver::{
@@ -391,11 +391,11 @@ fn the_stream_of_requests_does_not_depend_on_the_number_of_clients() {
 #[test]
 fn a_phase_ends_by_time_or_by_requests() {
     let experiment = Link { nodes: 1, loaders: 1, requesters: 3, phases: 1, seconds: 7, requests: None, memory: 1 };
-    let Phase { number, requesters, end, stream } = experiment.phase(2, false);
-    assert!(!stream);
+    let Phase { number, requesters, end, stream } = experiment.phase(2, Stream::Without);
+    assert_eq!(stream, Stream::Without);
     assert_eq!((number, requesters, end), (2, 3, End::Seconds(7.0)));
     let by_requests = Link { requests: Some(9), ..experiment };
-    assert_eq!(by_requests.phase(1, false).end, End::Calls(9));
+    assert_eq!(by_requests.phase(1, Stream::Without).end, End::Calls(9));
 }
 
 /// Every operation has the same effect on documents as on entries of tables.
@@ -431,7 +431,7 @@ fn operations_on_documents_have_the_effects_of_the_original() {
 fn a_conflict_of_transactions_on_documents_loses_no_count() {
     for arguments in [
         "link-documents --nodes 3 --phases 1 --requests 400 --requesters 4 --memory 4MiB --streams without",
-        "link-documents --nodes 40 --phases 1 --requests 200 --memory 4MiB --streams with,without",
+        "link-documents --nodes 40 --phases 1 --requests 200 --memory 4MiB --streams with,kept",
     ] {
         let dir = tempfile::tempdir().unwrap();
         let job = crate::experiments::fake::job(arguments, "spinney-documents", dir.path());
@@ -440,7 +440,10 @@ fn a_conflict_of_transactions_on_documents_loses_no_count() {
         assert_eq!(run.error, None, "{arguments}");
         if arguments.contains("with,") {
             let step = crate::experiments::fake::step(&run, "run 1 stream");
-            assert_eq!(crate::experiments::fake::names(&run), ["load stream", "run 1 stream", "load", "run 1"]);
+            assert_eq!(
+                crate::experiments::fake::names(&run),
+                ["load stream", "run 1 stream", "load kept", "run 1 kept"]
+            );
             assert!(step.operation("addlink").is_some());
         }
     }
