@@ -152,6 +152,7 @@ impl Operator for Covered {
         }
         Ok(false)
     }
+
     /// Rows that all match need no documents.
     fn count(&mut self, run: &Run<'_>, row: &mut Row, most: u64) -> Result<u64> {
         if self.exact { self.input.count(run, row, most) } else { count_rows(self, run, row, most) }

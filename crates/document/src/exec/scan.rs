@@ -173,6 +173,7 @@ impl Operator for IndexScan {
             }
         }
     }
+
     /// Entries of which all are rows are not taken apart.
     fn count(&mut self, run: &Run<'_>, row: &mut Row, most: u64) -> Result<u64> {
         if !self.filters.is_empty() || self.met.is_some() {
