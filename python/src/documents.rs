@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use spinney_document::Database;
 use spinney_document::bson::Document;
 use spinney_document::command::{Client, Request, Service};
-use spinney_document::Database;
 
 use crate::bytes::Bytes;
 use crate::error::{Raise, named};

@@ -118,6 +118,8 @@ fn prefix(value: &Bound<'_, PyAny>) -> PyResult<Prefix> {
     }
     match value.extract::<Bytes<'_>>()?.as_slice() {
         [end] => Ok(Prefix::UpTo(*end)),
-        _ => Err(invalid(value.py(), "prefix_filter is a number of bytes, 1 to 255, or the one byte that ends a prefix")),
+        _ => {
+            Err(invalid(value.py(), "prefix_filter is a number of bytes, 1 to 255, or the one byte that ends a prefix"))
+        }
     }
 }

@@ -270,9 +270,9 @@ pub(crate) fn walk(
     match at {
         At::Latest => Ok(py.detach(move || of(&snapshot()))),
         At::Snapshot(snapshot) => Ok(py.detach(move || of(snapshot))),
-        At::Transaction(txn) => txn.get().with(py, move |txn| {
-            Ok(if reverse { txn.range_rev(table, ends) } else { txn.range(table, ends) })
-        }),
+        At::Transaction(txn) => {
+            txn.get().with(py, move |txn| Ok(if reverse { txn.range_rev(table, ends) } else { txn.range(table, ends) }))
+        }
         At::Batch(_) => Err(at.no_reads(py)),
     }
 }

@@ -143,7 +143,10 @@ impl Table {
 
     fn transaction<'a>(&'a self, py: Python<'_>, call: &str) -> PyResult<&'a Transaction> {
         let At::Transaction(txn) = &self.at else {
-            return Err(invalid(py, &format!("{call} is for transactions: with db.begin() as txn: txn[table].{call}(..)")));
+            return Err(invalid(
+                py,
+                &format!("{call} is for transactions: with db.begin() as txn: txn[table].{call}(..)"),
+            ));
         };
         Ok(txn.get())
     }
@@ -389,9 +392,7 @@ impl Table {
     /// In a transaction: the value of a key, which is locked until the transaction ends. Waits for others' locks.
     fn get_for_update<'py>(&self, py: Python<'py>, key: Bytes<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let key = key.as_slice();
-        let found = self
-            .transaction(py, "get_for_update")?
-            .with(py, |txn| txn.get_for_update(&self.inner, key))?;
+        let found = self.transaction(py, "get_for_update")?.with(py, |txn| txn.get_for_update(&self.inner, key))?;
         Ok(found.map(|value| PyBytes::new(py, &value)))
     }
 
