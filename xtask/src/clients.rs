@@ -1,11 +1,11 @@
-//! MongoDB's own clients against the server, unmodified: the tests in `clients/`. Python's are run by a virtual
-//! environment under `target/clients/`, which is made when its requirements change. Rust's are a workspace of their
-//! own, which is built under `target/clients/` as well.
+//! MongoDB's own clients against the server, unmodified: the tests in `clients/`. Python's are run in a virtual
+//! environment of their own; Rust's are a workspace of their own, which is built under `target/clients/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::python::{environment, target};
 use crate::server::Server;
 use crate::step::{cargo, run};
 
@@ -32,7 +32,8 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
     if rust {
         return checks_of_rust(&server);
     }
-    let python = environment(python)?;
+    let requirements = Path::new(FOLDER).join("python/requirements.txt");
+    let python = environment(python, "clients", &requirements)?;
     let mut suite = Command::new(python);
     suite.current_dir(Path::new(FOLDER).join("python")).env("SPINNEY", server).env("PYTHONDONTWRITEBYTECODE", "1");
     suite.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).args(tests);
@@ -63,21 +64,4 @@ pub(super) fn target() -> PathBuf {
 pub(super) fn built() -> Result<PathBuf, String> {
     run("the build of the server", &mut cargo("build --package spinney-cli"))?;
     Ok(target().join("debug/spinney"))
-}
-
-/// The Python of an environment that has what the tests import.
-fn environment(python: &str) -> Result<PathBuf, String> {
-    let requirements = Path::new(FOLDER).join("python/requirements.txt");
-    let wanted = fs::read_to_string(&requirements).map_err(|error| format!("{}: {error}", requirements.display()))?;
-    let folder = target().join("clients/python");
-    let (own, installed) = (folder.join("bin/python"), folder.join("installed.txt"));
-    if fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
-        return Ok(own);
-    }
-    run("python -m venv", Command::new(python).args(["-m", "venv", "--clear"]).arg(&folder))?;
-    let mut pip = Command::new(&own);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(requirements);
-    run("pip install", &mut pip)?;
-    fs::write(&installed, wanted).map_err(|error| format!("{}: {error}", installed.display()))?;
-    Ok(own)
 }

@@ -6,6 +6,7 @@ mod conformance;
 mod kills;
 mod mutants;
 mod page;
+mod python;
 mod server;
 mod step;
 
@@ -58,6 +59,8 @@ Usage: cargo xtask <command>
   page-test [--driver <path>] [--binary <path>]
                       the page of the server in Chromium, by ChromeDriver, without a window, on a laptop and on a phone, light and
                       dark: it shows what there is, follows it, and is no wider than the window; pictures are under target/page/
+  python [--python <path>] [--release] [<tests>]
+                      builds the package for Python, installs it into a clean virtual environment and runs its tests there
   help                prints this
 
 Environment:
@@ -127,6 +130,7 @@ fn main() -> ExitCode {
         ["conformance", arguments @ ..] => conformance::command(arguments),
         ["kills", arguments @ ..] => kills::command(arguments),
         ["page-test", arguments @ ..] => page::command(arguments),
+        ["python", arguments @ ..] => python::command(arguments),
         ["mutants", arguments @ ..] => mutants::command(arguments),
         ["help" | "--help" | "-h"] | [] => {
             print(HELP);
