@@ -1,9 +1,11 @@
 //! The project's chores: `cargo xtask check` is what CI runs, `sim` searches with new seeds and replays a failed one,
 //! `golden` rewrites expected results.
 
+mod c;
 mod clients;
 mod conformance;
 mod kills;
+mod deb;
 mod mutants;
 mod page;
 mod python;
@@ -61,6 +63,10 @@ Usage: cargo xtask <command>
                       dark: it shows what there is, follows it, and is no wider than the window; pictures are under target/page/
   python [--python <path>] [--release] [<tests>]
                       builds the package for Python, installs it into a clean virtual environment and runs its tests there
+  header              writes c/include/spinney.h anew from its sources
+  install-c <folder>  builds the libraries for C and installs them with headers, pkg-config and CMake files under a folder
+  deb [--binary <path>]
+                      builds the package for Debian and Ubuntu, unpacks it into an empty root and tries it out
   help                prints this
 
 Environment:
@@ -131,6 +137,9 @@ fn main() -> ExitCode {
         ["kills", arguments @ ..] => kills::command(arguments),
         ["page-test", arguments @ ..] => page::command(arguments),
         ["python", arguments @ ..] => python::command(arguments),
+        ["deb", arguments @ ..] => deb::command(arguments),
+        ["header"] => c::header(),
+        ["install-c", folder] => c::install(folder),
         ["mutants", arguments @ ..] => mutants::command(arguments),
         ["help" | "--help" | "-h"] | [] => {
             print(HELP);

@@ -1,6 +1,8 @@
 //! The arguments of the commands, and how they are written.
 
+use crate::complete;
 use clap::{Args, ValueEnum};
+use clap_complete::{ArgValueCompleter, PathCompleter};
 use spinney::{Compression, Durability, Layout, LogCompression, Prefix};
 use spinney_lab::text::parse_size;
 use std::path::PathBuf;
@@ -10,7 +12,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 pub(crate) struct DbArgs {
     /// Directory of the database
-    #[arg(value_name = "DB")]
+    #[arg(value_name = "DB", add = ArgValueCompleter::new(PathCompleter::dir()))]
     pub(crate) path: PathBuf,
     /// Memory for cache and changes not yet written: bytes, or with a unit as in 64MiB or 2GiB; from 1MiB
     /// [default: 256MiB]
@@ -28,7 +30,7 @@ pub(crate) struct TableArgs {
     #[command(flatten)]
     pub(crate) db: DbArgs,
     /// Name of the table: 1 to 255 bytes
-    #[arg(value_parser = parse_table)]
+    #[arg(value_parser = parse_table, add = ArgValueCompleter::new(complete::tables))]
     pub(crate) table: String,
 }
 
@@ -306,6 +308,7 @@ pub(crate) struct ShapeArgs {
     #[command(flatten)]
     pub(crate) db: DbArgs,
     /// Name of the table [default: all]
+    #[arg(add = ArgValueCompleter::new(complete::tables))]
     pub(crate) table: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -350,7 +353,7 @@ pub(crate) struct LogArgs {
     #[arg(long, value_name = "LSN")]
     pub(crate) from: Option<u64>,
     /// Only changes of this table
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::tables))]
     pub(crate) table: Option<String>,
     /// Print at most so many changes
     #[arg(long, value_name = "N")]
@@ -422,6 +425,7 @@ pub(crate) struct FlushArgs {
     #[command(flatten)]
     pub(crate) db: DbArgs,
     /// Name of the table [default: all]
+    #[arg(add = ArgValueCompleter::new(complete::tables))]
     pub(crate) table: Option<String>,
 }
 
@@ -437,6 +441,7 @@ pub(crate) struct CompactArgs {
     #[command(flatten)]
     pub(crate) db: DbArgs,
     /// Name of the table [default: all]
+    #[arg(add = ArgValueCompleter::new(complete::tables))]
     pub(crate) table: Option<String>,
     /// Merge only this level into the next one below: 0 for the runs that flushes lay down, else a number that `shape`
     /// shows

@@ -11,9 +11,10 @@ use crate::serve::args::ServeArgs;
 use crate::shell::args::ShellArgs;
 use crate::stress::StressArgs;
 use clap::{Parser, Subcommand};
-use clap_complete::Shell;
+use clap_complete::{ArgValueCompleter, PathCompleter, Shell};
 use spinney_lab::command::BenchArgs;
 use spinney_lab::report::{LONG_VERSION, VERSION};
+use std::path::PathBuf;
 
 const EXIT_CODES: &str = "Exit codes:
   0    done
@@ -59,12 +60,23 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     Bench(BenchArgs),
     Stress(StressArgs),
-    /// Print completions for a shell
+    /// Print completions for a shell: commands, options, databases, tables, collections
+    ///
+    /// The script asks this program at each completion: make it anew when the program was replaced.
     #[command(after_help = "Examples:
   spinney completions bash > ~/.local/share/bash-completion/completions/spinney
   spinney completions zsh > ~/.zfunc/_spinney")]
     Completions {
         /// The shell
         shell: Shell,
+    },
+    /// Write a man page for each command
+    #[command(after_help = "Examples:
+  spinney man /usr/local/share/man/man1
+  spinney man . && man ./spinney-scan.1")]
+    Man {
+        /// The folder that they go to
+        #[arg(add = ArgValueCompleter::new(PathCompleter::dir()))]
+        folder: PathBuf,
     },
 }

@@ -6,6 +6,7 @@ mod access;
 mod args;
 mod bench;
 mod command;
+mod complete;
 mod doc;
 mod dump;
 mod entries;
@@ -28,9 +29,10 @@ mod store;
 mod stress;
 mod tables;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
+use clap_complete::CompleteEnv;
 use command::{Cli, Command};
 use output::Output;
 use std::io::Write as _;
@@ -47,6 +49,8 @@ fn main() -> ExitCode {
         }
     };
     let cli = match Cli::try_parse_from(args) {
+    CompleteEnv::with_factory(Cli::command).complete();
+    let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.kind() == ErrorKind::InvalidUtf8 => {
             eprintln!(
@@ -97,10 +101,16 @@ fn run(command: &Command, out: &mut Output) -> Result<()> {
         Command::Bench(args) => bench::run(args, out),
         Command::Stress(args) => stress::run(args, out),
         Command::Completions { shell } => {
-            // Not to stdout itself: a failure to write would be a panic there.
             let mut text = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "spinney", &mut text);
+            let shells = clap_complete::env::Shells::builtins();
+            let shell = shells.completer(&shell.to_string()).context("there are completions for each shell")?;
+            shell.write_registration("COMPLETE", "spinney", "spinney", "spinney", &mut text)?;
             Ok(out.write_all(&text)?)
+        }
+        Command::Man { folder } => {
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+            let pages = clap_mangen::generate_to(Cli::command(), folder);
+            pages.with_context(|| format!("cannot write to {}", folder.display()))
         }
     }
 }

@@ -19,6 +19,7 @@ mod refusals;
 mod rows;
 mod serve;
 mod shell;
+mod shells;
 mod soak;
 mod support;
 mod values;

@@ -44,7 +44,7 @@ const DOCUMENT_LAYERS: [&str; 22] = [
 const SERVER_LAYERS: [&str; 7] = ["base", "wire", "auth", "state", "command", "connection", "listen"];
 
 /// Where `unsafe` may be written, as prefixes of paths from the root of the repository.
-const UNSAFE: [&str; 8] = [
+const UNSAFE: [&str; 9] = [
     "crates/engine/src/base/memory/",
     "crates/engine/src/base/prefetch.rs",
     "crates/engine/src/env/buffer.rs",
@@ -56,6 +56,8 @@ const UNSAFE: [&str; 8] = [
     "crates/engine/tests/fork.rs",
     // Bindings to engines written in C.
     "peers/",
+    // The interface for C.
+    "c/src/",
 ];
 
 /// Columns of a line of comment; `rustfmt` cares for code.

@@ -1,6 +1,8 @@
 //! The arguments of `doc`.
 
 use crate::args::{DbArgs, DurabilityArg};
+use crate::complete;
+use clap_complete::ArgValueCompleter;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -31,7 +33,7 @@ pub(crate) struct CollectionArgs {
     #[command(flatten)]
     pub(super) db: DbArgs,
     /// The collection with its database, as in shop.orders
-    #[arg(value_name = "NS")]
+    #[arg(value_name = "NS", add = ArgValueCompleter::new(complete::collections))]
     pub(super) namespace: String,
 }
 

@@ -1,6 +1,8 @@
 //! The arguments of `dump` and `restore`.
 
 use crate::args::DbArgs;
+use crate::complete;
+use clap_complete::ArgValueCompleter;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -25,7 +27,7 @@ pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(super) db: DbArgs,
     /// The tables [default: all]
-    #[arg(value_name = "TABLE")]
+    #[arg(value_name = "TABLE", add = ArgValueCompleter::new(complete::tables))]
     pub(super) tables: Vec<String>,
     /// Write to this file, compressed if its name ends in .gz or .zst. It is replaced when the dump is complete
     /// [default: stdout]

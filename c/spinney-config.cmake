@@ -1,0 +1,22 @@
+# find_package(spinney) gives spinney::spinney, the shared library, and spinney::static.
+get_filename_component(SPINNEY_PREFIX "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+foreach(kind IN ITEMS shared static)
+    if(kind STREQUAL "shared")
+        set(target spinney::spinney)
+        set(file libspinney.so)
+    else()
+        set(target spinney::static)
+        set(file libspinney.a)
+    endif()
+    if(NOT TARGET ${target} AND EXISTS "${SPINNEY_PREFIX}/lib/${file}")
+        string(TOUPPER ${kind} kind)
+        add_library(${target} ${kind} IMPORTED)
+        set_target_properties(${target} PROPERTIES
+            IMPORTED_LOCATION "${SPINNEY_PREFIX}/lib/${file}"
+            INTERFACE_INCLUDE_DIRECTORIES "${SPINNEY_PREFIX}/include")
+    endif()
+endforeach()
+if(TARGET spinney::static)
+    find_package(Threads REQUIRED)
+    set_property(TARGET spinney::static PROPERTY INTERFACE_LINK_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS} m)
+endif()
