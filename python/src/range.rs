@@ -219,6 +219,7 @@ impl Walk {
     fn take<'py>(&mut self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyList>> {
         let taken = PyList::empty(py);
         while taken.len() < count {
+            self.ahead = (count - taken.len()).min(AHEAD_MAX);
             let Some(next) = self.__next__(py)? else { break };
             taken.append(next)?;
         }
