@@ -166,8 +166,9 @@ static void transactions(spinney_database *db) {
     OK(spinney_txn_commit(txn, SPINNEY_DURABILITY_DEFAULT));
     SAYS(spinney_txn_commit(other, SPINNEY_DURABILITY_DEFAULT), SPINNEY_STATUS_CONFLICT, "");
     OK(spinney_begin(db, SPINNEY_ISOLATION_SNAPSHOT, &txn));
-    OK(spinney_txn_put_new(txn, table, SPINNEY_TEXT("a"), SPINNEY_TEXT("again")));
-    CHECK(spinney_txn_commit(txn, SPINNEY_DURABILITY_DEFAULT) == SPINNEY_STATUS_CONFLICT);
+    SAYS(spinney_txn_put_new(txn, table, SPINNEY_TEXT("a"), SPINNEY_TEXT("A")), SPINNEY_STATUS_ALREADY_EXISTS, "letters");
+    OK(spinney_txn_put_new(txn, table, SPINNEY_TEXT("new"), SPINNEY_TEXT("value")));
+    OK(spinney_txn_commit(txn, SPINNEY_DURABILITY_DEFAULT));
     OK(spinney_begin(db, SPINNEY_ISOLATION_SNAPSHOT, &txn));
     OK(spinney_txn_delete(txn, table, SPINNEY_TEXT("a")));
     spinney_txn_rollback(txn);
@@ -186,6 +187,8 @@ static void transactions(spinney_database *db) {
     spinney_commit_free(commit);
     OK(spinney_changes_wait(feed, 5000, &commit));
     CHECK(is(spinney_commit_note(commit), "because") && spinney_changes_resume(feed) <= spinney_log_end(db));
+    spinney_commit_free(commit);
+    OK(spinney_changes_wait(feed, 5000, &commit));
     spinney_commit_free(commit);
     CHECK(spinney_changes_wait(feed, 1, &commit) == SPINNEY_STATUS_NONE && commit == NULL);
     spinney_changes_free(feed);

@@ -21,9 +21,9 @@
 // have: then the program was compiled with another library's header.
 #define SPINNEY_ABI_VERSION 1
 
-// What a call returns. Everything but `SPINNEY_OK` and `SPINNEY_NONE` is an error, which
+// What a call returns. Everything but `SPINNEY_STATUS_OK` and `SPINNEY_STATUS_NONE` is an error, which
 // `spinney_error_message` describes.
-typedef enum spinney_status {
+typedef enum {
   // It was done.
   SPINNEY_STATUS_OK = 0,
   // It was done, and there is nothing: no such key, no further entry, no commit in time.
@@ -63,7 +63,7 @@ typedef enum spinney_status {
 } spinney_status;
 
 // What becomes of a key.
-typedef enum spinney_change_kind {
+typedef enum {
   // It has this value.
   SPINNEY_CHANGE_KIND_PUT = 1,
   // It is removed.
@@ -77,7 +77,7 @@ typedef enum spinney_change_kind {
 } spinney_change_kind;
 
 // How a database is opened.
-typedef enum spinney_open_mode {
+typedef enum {
   // Opens the database that is there.
   SPINNEY_OPEN_MODE_EXISTING = 0,
   // Opens it, and makes it when it is not there.
@@ -87,7 +87,7 @@ typedef enum spinney_open_mode {
 } spinney_open_mode;
 
 // What a commit survives once it has returned.
-typedef enum spinney_durability {
+typedef enum {
   // As the option `durability` of the database says.
   SPINNEY_DURABILITY_DEFAULT = 0,
   // The power fails.
@@ -99,7 +99,7 @@ typedef enum spinney_durability {
 } spinney_durability;
 
 // In which direction a range goes.
-typedef enum spinney_direction {
+typedef enum {
   // From the first key to the last.
   SPINNEY_DIRECTION_ASCENDING = 0,
   // From the last key to the first.
@@ -107,7 +107,7 @@ typedef enum spinney_direction {
 } spinney_direction;
 
 // What a transaction is protected from.
-typedef enum spinney_isolation {
+typedef enum {
   // It reads the state of its begin, and commits only if no other changed first what it writes.
   SPINNEY_ISOLATION_SNAPSHOT = 0,
   // As if one transaction ran after the other.
@@ -152,7 +152,7 @@ typedef struct spinney_table_options spinney_table_options;
 typedef struct spinney_txn spinney_txn;
 
 // Bytes that belong to somebody else: a key, a value, a note. `data` may be `NULL` when `size` is 0.
-typedef struct spinney_bytes {
+typedef struct {
   // The first of them.
   const uint8_t *data;
   // How many.
@@ -161,115 +161,107 @@ typedef struct spinney_bytes {
 
 // Bytes that a call gave. `data` and `size` are valid until `spinney_value_free`, also after the database is closed.
 // Do not copy or change the struct itself.
-typedef struct spinney_value {
+typedef struct {
   // The first of the bytes; `NULL` when the value was freed or never given.
   const uint8_t *data;
   // How many.
   size_t size;
   // The library's own.
-  size_t owner[OWNER_WORDS];
+  size_t owner[6];
 } spinney_value;
 
 // A change of a commit. Its bytes are valid until the commit is freed.
-typedef struct spinney_change {
+typedef struct {
   // What becomes of the key.
-  enum spinney_change_kind kind;
+  spinney_change_kind kind;
   // The name of the table, UTF-8 without a NUL at its end; empty when the table was dropped meanwhile.
-  struct spinney_bytes table;
+  spinney_bytes table;
   // The key; of a range-delete the first one.
-  struct spinney_bytes key;
+  spinney_bytes key;
   // The value, the operand, or the key behind the range.
-  struct spinney_bytes value;
+  spinney_bytes value;
 } spinney_change;
 
 // Gives the next entry of a load: returns 1 and sets `key` and `value`, or 0 at the end, or a negative number to give
 // the load up. The bytes must be valid until it is called again.
-typedef int32_t (*spinney_next_entry)(void *context, struct spinney_bytes *key, struct spinney_bytes *value);
+typedef int32_t (*spinney_next_entry)(void *context, spinney_bytes *key, spinney_bytes *value);
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
 // A new batch. Free it with `spinney_batch_free`.
-struct spinney_batch *spinney_batch_new(void);
+spinney_batch *spinney_batch_new(void);
 
 // Frees a batch. `NULL` is ignored.
-void spinney_batch_free(struct spinney_batch *batch);
+void spinney_batch_free(spinney_batch *batch);
 
 // Forgets the changes of a batch, which can be used again.
-void spinney_batch_clear(struct spinney_batch *batch);
+void spinney_batch_clear(spinney_batch *batch);
 
 // How many changes a batch has.
-size_t spinney_batch_count(const struct spinney_batch *batch);
+size_t spinney_batch_count(const spinney_batch *batch);
 
 // Sets the value of a key.
-enum spinney_status spinney_batch_put(struct spinney_batch *batch,
-                                      const struct spinney_table *table,
-                                      struct spinney_bytes key,
-                                      struct spinney_bytes value);
+spinney_status spinney_batch_put(spinney_batch *batch,
+                                 const spinney_table *table,
+                                 spinney_bytes key,
+                                 spinney_bytes value);
 
 // Removes a key, if it is there.
-enum spinney_status spinney_batch_delete(struct spinney_batch *batch,
-                                         const struct spinney_table *table,
-                                         struct spinney_bytes key);
+spinney_status spinney_batch_delete(spinney_batch *batch, const spinney_table *table, spinney_bytes key);
 
 // Removes all keys from `from` on and before `to`; `NULL` is no limit.
-enum spinney_status spinney_batch_delete_range(struct spinney_batch *batch,
-                                               const struct spinney_table *table,
-                                               const struct spinney_bytes *from,
-                                               const struct spinney_bytes *to);
+spinney_status spinney_batch_delete_range(spinney_batch *batch,
+                                          const spinney_table *table,
+                                          const spinney_bytes *from,
+                                          const spinney_bytes *to);
 
 // Merges an operand into the value of a key by the table's merge operator.
-enum spinney_status spinney_batch_merge(struct spinney_batch *batch,
-                                        const struct spinney_table *table,
-                                        struct spinney_bytes key,
-                                        struct spinney_bytes operand);
+spinney_status spinney_batch_merge(spinney_batch *batch,
+                                   const spinney_table *table,
+                                   spinney_bytes key,
+                                   spinney_bytes operand);
 
 // Gives the commit a note that stands in the log beside its changes.
-enum spinney_status spinney_batch_note(struct spinney_batch *batch, struct spinney_bytes note);
+spinney_status spinney_batch_note(spinney_batch *batch, spinney_bytes note);
 
 // Frees a value. Does nothing with one that was freed, or that is all zeros.
-void spinney_value_free(struct spinney_value *value);
+void spinney_value_free(spinney_value *value);
 
 // The position of the log up to which all commits are durable; 0 for `NULL`.
-uint64_t spinney_log_end(const struct spinney_database *database);
+uint64_t spinney_log_end(const spinney_database *database);
 
 // The oldest position of the log from which a feed can begin; 0 for `NULL`.
-uint64_t spinney_log_start(const struct spinney_database *database);
+uint64_t spinney_log_start(const spinney_database *database);
 
 // Gives the commits from a position of the log on. Free the feed with `spinney_changes_free`.
-enum spinney_status spinney_changes(const struct spinney_database *database,
-                                    uint64_t from,
-                                    struct spinney_change_feed **feed);
+spinney_status spinney_changes(const spinney_database *database, uint64_t from, spinney_change_feed **feed);
 
-// Gives the next commit, waited for at most so many milliseconds; `SPINNEY_NONE` when there is none by then. Free it
-// with `spinney_commit_free`.
-enum spinney_status spinney_changes_wait(struct spinney_change_feed *feed,
-                                         uint64_t milliseconds,
-                                         struct spinney_commit **commit);
+// Gives the next commit, waited for at most so many milliseconds; `SPINNEY_STATUS_NONE` when there is none by then.
+// Free it with `spinney_commit_free`.
+spinney_status spinney_changes_wait(spinney_change_feed *feed, uint64_t milliseconds, spinney_commit **commit);
 
 // The position from which another feed goes on; 0 for `NULL`.
-uint64_t spinney_changes_resume(const struct spinney_change_feed *feed);
+uint64_t spinney_changes_resume(const spinney_change_feed *feed);
 
 // Frees a feed. `NULL` is ignored.
-void spinney_changes_free(struct spinney_change_feed *feed);
+void spinney_changes_free(spinney_change_feed *feed);
 
 // How many changes a commit has.
-size_t spinney_commit_count(const struct spinney_commit *commit);
+size_t spinney_commit_count(const spinney_commit *commit);
 
 // The place of the first change of a commit in the order of visibility.
-uint64_t spinney_commit_seqnum(const struct spinney_commit *commit);
+uint64_t spinney_commit_seqnum(const spinney_commit *commit);
 
 // The note of a commit; empty when it has none. Valid until the commit is freed.
-struct spinney_bytes spinney_commit_note(const struct spinney_commit *commit);
+spinney_bytes spinney_commit_note(const spinney_commit *commit);
 
-// Gives change number `index` of a commit, from 0 on; `SPINNEY_NONE` behind the last.
-enum spinney_status spinney_commit_change(const struct spinney_commit *commit,
-                                          size_t index,
-                                          struct spinney_change *change);
+// Gives change number `index` of a commit, from 0 on; `SPINNEY_STATUS_NONE` behind the last.
+spinney_status spinney_commit_change(const spinney_commit *commit, size_t index, spinney_change *change);
 
 // Frees a commit. `NULL` is ignored.
-void spinney_commit_free(struct spinney_commit *commit);
+void spinney_commit_free(spinney_commit *commit);
 
 // The version of the library, as `0.1.0`.
 const char *spinney_version(void);
@@ -279,267 +271,250 @@ uint32_t spinney_abi_version(void);
 
 // Opens the database in the directory `path`. `abi` is `SPINNEY_ABI_VERSION`; `options` may be `NULL` and still belong
 // to the caller afterwards. The database is closed, and freed, by `spinney_close`.
-enum spinney_status spinney_open(uint32_t abi,
-                                 const char *path,
-                                 enum spinney_open_mode mode,
-                                 const struct spinney_options *options,
-                                 struct spinney_database **database);
+spinney_status spinney_open(uint32_t abi,
+                            const char *path,
+                            spinney_open_mode mode,
+                            const spinney_options *options,
+                            spinney_database **database);
 
 // Closes a database and frees its handle, also when it returns an error. What was committed is in the trees or in the
-// log. Tables, ranges and snapshots of it must still be freed; calls with them are `SPINNEY_CLOSED`. `NULL` is ignored.
-enum spinney_status spinney_close(struct spinney_database *database);
+// log. Tables, ranges and snapshots of it must still be freed; calls with them are `SPINNEY_STATUS_CLOSED`. `NULL` is
+// ignored.
+spinney_status spinney_close(spinney_database *database);
 
 // Commits the changes of a batch at once. The batch stays as it is.
-enum spinney_status spinney_write(const struct spinney_database *database,
-                                  const struct spinney_batch *batch,
-                                  enum spinney_durability durability);
+spinney_status spinney_write(const spinney_database *database,
+                             const spinney_batch *batch,
+                             spinney_durability durability);
 
 // Writes what memory holds of all tables to their trees.
-enum spinney_status spinney_flush(const struct spinney_database *database);
+spinney_status spinney_flush(const spinney_database *database);
 
 // Makes all commits durable that have returned.
-enum spinney_status spinney_sync(const struct spinney_database *database);
+spinney_status spinney_sync(const spinney_database *database);
 
 // Copies the database, as of one moment, to the new directory `path`. With `since`, which may be `NULL`, it shares
 // files with the earlier copy there.
-enum spinney_status spinney_checkpoint(const struct spinney_database *database, const char *path, const char *since);
+spinney_status spinney_checkpoint(const spinney_database *database, const char *path, const char *since);
 
 // Reads every block and compares its checksum. Gives the report as JSON; damage stands in its `problems`.
-enum spinney_status spinney_verify(const struct spinney_database *database, struct spinney_value *report);
+spinney_status spinney_verify(const spinney_database *database, spinney_value *report);
 
 // Gives every counter of the database as JSON.
-enum spinney_status spinney_stats(const struct spinney_database *database, struct spinney_value *stats);
+spinney_status spinney_stats(const spinney_database *database, spinney_value *stats);
 
 // Gives the names of all tables as a JSON array.
-enum spinney_status spinney_tables(const struct spinney_database *database, struct spinney_value *names);
+spinney_status spinney_tables(const spinney_database *database, spinney_value *names);
 
 // Opens the document database in the directory `path`, which is made when it is not there. As `spinney_open`; closed,
 // and freed, by `spinney_documents_close`. Change streams need the option `log_keep_bytes`.
-enum spinney_status spinney_documents_open(uint32_t abi,
-                                           const char *path,
-                                           const struct spinney_options *options,
-                                           struct spinney_documents **documents);
+spinney_status spinney_documents_open(uint32_t abi,
+                                      const char *path,
+                                      const spinney_options *options,
+                                      spinney_documents **documents);
 
 // Runs a command of MongoDB's on the database `name`, as `{find: "people", filter: {age: {$gt: 20}}}`, and gives the
-// reply. Both are BSON. The status is `SPINNEY_OK` when there is a reply: whether the command was done is told by its
-// field `ok`, as on the wire.
-enum spinney_status spinney_documents_run(const struct spinney_documents *documents,
-                                          const char *name,
-                                          struct spinney_bytes command,
-                                          struct spinney_value *reply);
+// reply. Both are BSON. The status is `SPINNEY_STATUS_OK` when there is a reply: whether the command was done is told
+// by its field `ok`, as on the wire.
+spinney_status spinney_documents_run(const spinney_documents *documents,
+                                     const char *name,
+                                     spinney_bytes command,
+                                     spinney_value *reply);
 
 // Closes what a program left behind: cursors, transactions and sessions that were not used for some minutes. A program
 // that runs for long calls it now and then.
-void spinney_documents_sweep(const struct spinney_documents *documents);
+void spinney_documents_sweep(const spinney_documents *documents);
 
 // Closes a document database and frees its handle, also when it returns an error. `NULL` is ignored.
-enum spinney_status spinney_documents_close(struct spinney_documents *documents);
+spinney_status spinney_documents_close(spinney_documents *documents);
 
 // Loads entries whose keys ascend, as one commit that is not logged: the fastest way to fill a table. `next` is called
 // by this thread, within this call, with `context`. `count`, which may be `NULL`, is how many entries were loaded.
-enum spinney_status spinney_load(const struct spinney_table *table,
-                                 spinney_next_entry next,
-                                 void *context,
-                                 uint64_t *count);
+spinney_status spinney_load(const spinney_table *table, spinney_next_entry next, void *context, uint64_t *count);
 
 // New options of a database, all at their defaults. Free them with `spinney_options_free`.
-struct spinney_options *spinney_options_new(void);
+spinney_options *spinney_options_new(void);
 
 // Frees options. `NULL` is ignored.
-void spinney_options_free(struct spinney_options *options);
+void spinney_options_free(spinney_options *options);
 
 // Sets an option of a database: `memory_bytes`, `direct_io` (`true`, `false`), `log_dir`, `log_segment_bytes`,
 // `log_bytes_max`, `log_keep_bytes`, `log_keep_time` (seconds), `log_compression` (`off`, `lz4`, `zstd`), `interval`
 // (seconds), `durability` (`sync`, `interval`, `buffered`), `memtable_bytes`, `compaction_threads`. Bytes are plain
-// numbers. `SPINNEY_INVALID` for a name or value that there is not; ranges are checked when the database is opened.
-enum spinney_status spinney_options_set(struct spinney_options *options, const char *name, const char *value);
+// numbers. `SPINNEY_STATUS_INVALID` for a name or value that there is not; ranges are checked when the database is
+// opened.
+spinney_status spinney_options_set(spinney_options *options, const char *name, const char *value);
 
 // New options of a table, all at their defaults. Free them with `spinney_table_options_free`.
-struct spinney_table_options *spinney_table_options_new(void);
+spinney_table_options *spinney_table_options_new(void);
 
 // Frees options. `NULL` is ignored.
-void spinney_table_options_free(struct spinney_table_options *options);
+void spinney_table_options_free(spinney_table_options *options);
 
 // Sets an option of a table: `layout` (`btree`, `lsm`, `lsm-tiered`), `block_bytes`, `compression` (`none`, `lz4`,
 // `zstd`), `filter_bits_per_key`, `prefix_filter` (a number of bytes), `run_bytes_max`, `fanout`, `logged` (`true`,
-// `false`), `merge` (`add`), `large_value_bytes`, `time_to_live` (seconds). `SPINNEY_INVALID` for a name or value that
-// there is not; ranges are checked when the table is made.
-enum spinney_status spinney_table_options_set(struct spinney_table_options *options,
-                                              const char *name,
-                                              const char *value);
+// `false`), `merge` (`add`), `large_value_bytes`, `time_to_live` (seconds). `SPINNEY_STATUS_INVALID` for a name or
+// value that there is not; ranges are checked when the table is made.
+spinney_status spinney_table_options_set(spinney_table_options *options, const char *name, const char *value);
 
-// Gives the next entry; `SPINNEY_NONE` when there is no more. The bytes are valid until the next call with this range.
-enum spinney_status spinney_range_next(struct spinney_range *range,
-                                       struct spinney_bytes *key,
-                                       struct spinney_bytes *value);
+// Gives the next entry; `SPINNEY_STATUS_NONE` when there is no more. The bytes are valid until the next call with this
+// range.
+spinney_status spinney_range_next(spinney_range *range, spinney_bytes *key, spinney_bytes *value);
 
-// Gives the next key, without its value; `SPINNEY_NONE` when there is no more.
-enum spinney_status spinney_range_next_key(struct spinney_range *range, struct spinney_bytes *key);
+// Gives the next key, without its value; `SPINNEY_STATUS_NONE` when there is no more.
+spinney_status spinney_range_next_key(spinney_range *range, spinney_bytes *key);
 
 // Goes on from `key`: the next entry is the first one of the range at it or, in the range's direction, behind it.
-enum spinney_status spinney_range_seek(struct spinney_range *range, struct spinney_bytes key);
+spinney_status spinney_range_seek(spinney_range *range, spinney_bytes key);
 
 // Frees a range. `NULL` is ignored.
-void spinney_range_free(struct spinney_range *range);
+void spinney_range_free(spinney_range *range);
 
 // Gives a view of all tables as they are now. Free it with `spinney_snapshot_free`.
-enum spinney_status spinney_snapshot_new(const struct spinney_database *database, struct spinney_snapshot **snapshot);
+spinney_status spinney_snapshot_new(const spinney_database *database, spinney_snapshot **snapshot);
 
 // Frees a snapshot. Its ranges go on. `NULL` is ignored.
-void spinney_snapshot_free(struct spinney_snapshot *snapshot);
+void spinney_snapshot_free(spinney_snapshot *snapshot);
 
-// Gives the value that a key had; `SPINNEY_NONE` when it had none. Free it with `spinney_value_free`.
-enum spinney_status spinney_snapshot_get(const struct spinney_snapshot *snapshot,
-                                         const struct spinney_table *table,
-                                         struct spinney_bytes key,
-                                         struct spinney_value *value);
+// Gives the value that a key had; `SPINNEY_STATUS_NONE` when it had none. Free it with `spinney_value_free`.
+spinney_status spinney_snapshot_get(const spinney_snapshot *snapshot,
+                                    const spinney_table *table,
+                                    spinney_bytes key,
+                                    spinney_value *value);
 
 // Gives the entries that a table had from `from` on and before `to`; `NULL` is no limit.
-enum spinney_status spinney_snapshot_range(const struct spinney_snapshot *snapshot,
-                                           const struct spinney_table *table,
-                                           const struct spinney_bytes *from,
-                                           const struct spinney_bytes *to,
-                                           enum spinney_direction direction,
-                                           struct spinney_range **range);
+spinney_status spinney_snapshot_range(const spinney_snapshot *snapshot,
+                                      const spinney_table *table,
+                                      const spinney_bytes *from,
+                                      const spinney_bytes *to,
+                                      spinney_direction direction,
+                                      spinney_range **range);
 
 // The message of the last error of a call of this thread; empty before the first. It is valid until the next error of
 // the thread.
 const char *spinney_error_message(void);
 
 // Opens the table `name`, which is there. Free it with `spinney_table_free`.
-enum spinney_status spinney_table_open(const struct spinney_database *database,
-                                       const char *name,
-                                       struct spinney_table **table);
+spinney_status spinney_table_open(const spinney_database *database, const char *name, spinney_table **table);
 
 // Makes the table `name`. `options` may be `NULL`. Free it with `spinney_table_free`.
-enum spinney_status spinney_table_create(const struct spinney_database *database,
-                                         const char *name,
-                                         const struct spinney_table_options *options,
-                                         struct spinney_table **table);
+spinney_status spinney_table_create(const spinney_database *database,
+                                    const char *name,
+                                    const spinney_table_options *options,
+                                    spinney_table **table);
 
 // Opens the table `name`, and makes it when it is not there. Free it with `spinney_table_free`.
-enum spinney_status spinney_table_open_or_create(const struct spinney_database *database,
-                                                 const char *name,
-                                                 const struct spinney_table_options *options,
-                                                 struct spinney_table **table);
+spinney_status spinney_table_open_or_create(const spinney_database *database,
+                                            const char *name,
+                                            const spinney_table_options *options,
+                                            spinney_table **table);
 
 // Frees the handle of a table. `NULL` is ignored.
-void spinney_table_free(struct spinney_table *table);
+void spinney_table_free(spinney_table *table);
 
 // Drops the table `name` with all that is in it.
-enum spinney_status spinney_table_drop(const struct spinney_database *database, const char *name);
+spinney_status spinney_table_drop(const spinney_database *database, const char *name);
 
-// Gives the value of a key; `SPINNEY_NONE` when there is none. Free it with `spinney_value_free`.
-enum spinney_status spinney_get(const struct spinney_table *table,
-                                struct spinney_bytes key,
-                                struct spinney_value *value);
+// Gives the value of a key; `SPINNEY_STATUS_NONE` when there is none. Free it with `spinney_value_free`.
+spinney_status spinney_get(const spinney_table *table, spinney_bytes key, spinney_value *value);
 
 // Sets the value of a key.
-enum spinney_status spinney_put(const struct spinney_table *table,
-                                struct spinney_bytes key,
-                                struct spinney_bytes value);
+spinney_status spinney_put(const spinney_table *table, spinney_bytes key, spinney_bytes value);
 
 // Removes a key, if it is there.
-enum spinney_status spinney_delete(const struct spinney_table *table, struct spinney_bytes key);
+spinney_status spinney_delete(const spinney_table *table, spinney_bytes key);
 
 // Removes all keys from `from` on and before `to`; `NULL` is no limit.
-enum spinney_status spinney_delete_range(const struct spinney_table *table,
-                                         const struct spinney_bytes *from,
-                                         const struct spinney_bytes *to);
+spinney_status spinney_delete_range(const spinney_table *table, const spinney_bytes *from, const spinney_bytes *to);
 
 // Merges an operand into the value of a key by the table's merge operator. That of `add` is 8 bytes, little-endian.
-enum spinney_status spinney_merge(const struct spinney_table *table,
-                                  struct spinney_bytes key,
-                                  struct spinney_bytes operand);
+spinney_status spinney_merge(const spinney_table *table, spinney_bytes key, spinney_bytes operand);
 
 // Merges all of a table into one tree.
-enum spinney_status spinney_compact(const struct spinney_table *table);
+spinney_status spinney_compact(const spinney_table *table);
 
 // Gives the trees of a table as JSON.
-enum spinney_status spinney_shape(const struct spinney_table *table, struct spinney_value *shape);
+spinney_status spinney_shape(const spinney_table *table, spinney_value *shape);
 
 // Begins a transaction.
-enum spinney_status spinney_begin(const struct spinney_database *database,
-                                  enum spinney_isolation isolation,
-                                  struct spinney_txn **transaction);
+spinney_status spinney_begin(const spinney_database *database, spinney_isolation isolation, spinney_txn **transaction);
 
-// Commits, and frees the handle, also when it returns an error. `SPINNEY_CONFLICT` when another transaction changed
-// first what this one wrote or, serializable, read: nothing is written, and it can be run again.
-enum spinney_status spinney_txn_commit(struct spinney_txn *transaction, enum spinney_durability durability);
+// Commits, and frees the handle, also when it returns an error. `SPINNEY_STATUS_CONFLICT` when another transaction
+// changed first what this one wrote or, serializable, read: nothing is written, and it can be run again.
+spinney_status spinney_txn_commit(spinney_txn *transaction, spinney_durability durability);
 
 // Forgets what a transaction wrote, and frees the handle. `NULL` is ignored.
-void spinney_txn_rollback(struct spinney_txn *transaction);
+void spinney_txn_rollback(spinney_txn *transaction);
 
-// Gives the value of a key as the transaction sees it; `SPINNEY_NONE` when there is none.
-enum spinney_status spinney_txn_get(const struct spinney_txn *transaction,
-                                    const struct spinney_table *table,
-                                    struct spinney_bytes key,
-                                    struct spinney_value *value);
+// Gives the value of a key as the transaction sees it; `SPINNEY_STATUS_NONE` when there is none.
+spinney_status spinney_txn_get(const spinney_txn *transaction,
+                               const spinney_table *table,
+                               spinney_bytes key,
+                               spinney_value *value);
 
 // As `spinney_txn_get`, and locks the key until the transaction ends. Waits for others' locks as long as
-// `spinney_txn_set_lock_wait` says: then `SPINNEY_TIMEOUT`, or at once `SPINNEY_DEADLOCK`.
-enum spinney_status spinney_txn_get_for_update(struct spinney_txn *transaction,
-                                               const struct spinney_table *table,
-                                               struct spinney_bytes key,
-                                               struct spinney_value *value);
+// `spinney_txn_set_lock_wait` says: then `SPINNEY_STATUS_TIMEOUT`, or at once `SPINNEY_STATUS_DEADLOCK`.
+spinney_status spinney_txn_get_for_update(spinney_txn *transaction,
+                                          const spinney_table *table,
+                                          spinney_bytes key,
+                                          spinney_value *value);
 
 // Locks all keys from `from` on and before `to`, there or not, until the transaction ends.
-enum spinney_status spinney_txn_lock_range(struct spinney_txn *transaction,
-                                           const struct spinney_table *table,
-                                           const struct spinney_bytes *from,
-                                           const struct spinney_bytes *to);
+spinney_status spinney_txn_lock_range(spinney_txn *transaction,
+                                      const spinney_table *table,
+                                      const spinney_bytes *from,
+                                      const spinney_bytes *to);
 
 // How many milliseconds locks are waited for: 5,000 unless set.
-enum spinney_status spinney_txn_set_lock_wait(struct spinney_txn *transaction, uint64_t milliseconds);
+spinney_status spinney_txn_set_lock_wait(spinney_txn *transaction, uint64_t milliseconds);
 
 // Sets the value of a key.
-enum spinney_status spinney_txn_put(struct spinney_txn *transaction,
-                                    const struct spinney_table *table,
-                                    struct spinney_bytes key,
-                                    struct spinney_bytes value);
+spinney_status spinney_txn_put(spinney_txn *transaction,
+                               const spinney_table *table,
+                               spinney_bytes key,
+                               spinney_bytes value);
 
-// Sets the value of a key that must not be there: if it is, the commit is `SPINNEY_CONFLICT`.
-enum spinney_status spinney_txn_put_new(struct spinney_txn *transaction,
-                                        const struct spinney_table *table,
-                                        struct spinney_bytes key,
-                                        struct spinney_bytes value);
+// Sets the value of a key that has none: `SPINNEY_STATUS_ALREADY_EXISTS` when it has one; the commit is
+// `SPINNEY_STATUS_CONFLICT` when another transaction gives it one before.
+spinney_status spinney_txn_put_new(spinney_txn *transaction,
+                                   const spinney_table *table,
+                                   spinney_bytes key,
+                                   spinney_bytes value);
 
 // Removes a key, if it is there.
-enum spinney_status spinney_txn_delete(struct spinney_txn *transaction,
-                                       const struct spinney_table *table,
-                                       struct spinney_bytes key);
+spinney_status spinney_txn_delete(spinney_txn *transaction, const spinney_table *table, spinney_bytes key);
 
 // Removes all keys from `from` on and before `to`; `NULL` is no limit.
-enum spinney_status spinney_txn_delete_range(struct spinney_txn *transaction,
-                                             const struct spinney_table *table,
-                                             const struct spinney_bytes *from,
-                                             const struct spinney_bytes *to);
+spinney_status spinney_txn_delete_range(spinney_txn *transaction,
+                                        const spinney_table *table,
+                                        const spinney_bytes *from,
+                                        const spinney_bytes *to);
 
 // Merges an operand into the value of a key by the table's merge operator.
-enum spinney_status spinney_txn_merge(struct spinney_txn *transaction,
-                                      const struct spinney_table *table,
-                                      struct spinney_bytes key,
-                                      struct spinney_bytes operand);
+spinney_status spinney_txn_merge(spinney_txn *transaction,
+                                 const spinney_table *table,
+                                 spinney_bytes key,
+                                 spinney_bytes operand);
 
 // Gives the entries from `from` on and before `to` as the transaction sees them now; `NULL` is no limit.
-enum spinney_status spinney_txn_range(const struct spinney_txn *transaction,
-                                      const struct spinney_table *table,
-                                      const struct spinney_bytes *from,
-                                      const struct spinney_bytes *to,
-                                      enum spinney_direction direction,
-                                      struct spinney_range **range);
+spinney_status spinney_txn_range(const spinney_txn *transaction,
+                                 const spinney_table *table,
+                                 const spinney_bytes *from,
+                                 const spinney_bytes *to,
+                                 spinney_direction direction,
+                                 spinney_range **range);
 
 // Gives the commit a note that stands in the log beside its changes.
-enum spinney_status spinney_txn_note(struct spinney_txn *transaction, struct spinney_bytes note);
+spinney_status spinney_txn_note(spinney_txn *transaction, spinney_bytes note);
 
 // Gives a point to which `spinney_txn_rollback_to` goes back. Free it with `spinney_savepoint_free`.
-enum spinney_status spinney_txn_savepoint(struct spinney_txn *transaction, struct spinney_savepoint **savepoint);
+spinney_status spinney_txn_savepoint(spinney_txn *transaction, spinney_savepoint **savepoint);
 
 // Forgets what was written since a savepoint, which stays.
-enum spinney_status spinney_txn_rollback_to(struct spinney_txn *transaction, const struct spinney_savepoint *savepoint);
+spinney_status spinney_txn_rollback_to(spinney_txn *transaction, const spinney_savepoint *savepoint);
 
 // Frees a savepoint. What was written since stays. `NULL` is ignored.
-void spinney_savepoint_free(struct spinney_savepoint *savepoint);
+void spinney_savepoint_free(spinney_savepoint *savepoint);
 
 #ifdef __cplusplus
 }  // extern "C"

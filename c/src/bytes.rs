@@ -50,11 +50,8 @@ pub(crate) fn text<'a>(text: *const c_char, argument: &str) -> Result<&'a str> {
     text.to_str().map_err(|_| Error::invalid(format!("argument {argument} is not UTF-8")))
 }
 
-/// The words of memory that a value of the engine takes.
-const OWNER_WORDS: usize = 6;
-
-const _: () = assert!(size_of::<spinney::Value>() <= size_of::<[usize; OWNER_WORDS]>(), "it is kept in the words");
-const _: () = assert!(align_of::<spinney::Value>() <= align_of::<usize>(), "they are aligned");
+const _: () = assert!(size_of::<spinney::Value>() <= size_of::<Value>() - 2 * size_of::<usize>(), "`owner` holds one");
+const _: () = assert!(align_of::<spinney::Value>() <= align_of::<usize>(), "it is aligned there");
 
 /// Bytes that a call gave. `data` and `size` are valid until `spinney_value_free`, also after the database is closed.
 /// Do not copy or change the struct itself.
@@ -66,13 +63,13 @@ pub struct Value {
     /// How many.
     pub size: usize,
     /// The library's own.
-    pub owner: [usize; OWNER_WORDS],
+    pub owner: [usize; 6],
 }
 
 /// Gives a value to a caller.
 #[inline]
 pub(crate) fn give_value(out: &mut MaybeUninit<Value>, value: spinney::Value) {
-    let mut owner = [0; OWNER_WORDS];
+    let mut owner = [0; 6];
     let Bytes { data, size } = Bytes::of(&value);
     // SAFETY: `owner` is large enough for a value and aligned for one, as is asserted above. A value's bytes stay where
     // they are when the value is moved.
@@ -87,7 +84,7 @@ pub extern "C" fn spinney_value_free(value: Option<&mut Value>) {
     if !value.data.is_null() {
         // SAFETY: `give_value` wrote a value there, which is dropped once: `data` is null from now on.
         unsafe { ptr::drop_in_place(value.owner.as_mut_ptr().cast::<spinney::Value>()) };
-        *value = Value { data: ptr::null(), size: 0, owner: [0; OWNER_WORDS] };
+        *value = Value { data: ptr::null(), size: 0, owner: [0; 6] };
     }
 }
 
@@ -100,7 +97,7 @@ pub(crate) fn found(out: &mut MaybeUninit<Value>, found: Option<spinney::Value>)
             Status::Ok
         }
         None => {
-            out.write(Value { data: ptr::null(), size: 0, owner: [0; OWNER_WORDS] });
+            out.write(Value { data: ptr::null(), size: 0, owner: [0; 6] });
             Status::None
         }
     }

@@ -4,8 +4,8 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::time::Duration;
 
-use spinney::base::Kind;
 use spinney::Lsn;
+use spinney::base::Kind;
 
 use crate::bytes::Bytes;
 use crate::database::Database;
@@ -107,8 +107,8 @@ pub extern "C" fn spinney_changes(
     })
 }
 
-/// Gives the next commit, waited for at most so many milliseconds; `SPINNEY_NONE` when there is none by then. Free it
-/// with `spinney_commit_free`.
+/// Gives the next commit, waited for at most so many milliseconds; `SPINNEY_STATUS_NONE` when there is none by then.
+/// Free it with `spinney_commit_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_changes_wait(
     feed: Option<&mut ChangeFeed>,
@@ -156,7 +156,7 @@ pub extern "C" fn spinney_commit_note(commit: Option<&Commit>) -> Bytes {
     commit.map_or(Bytes { data: ptr::null(), size: 0 }, |commit| Bytes::of(&commit.note))
 }
 
-/// Gives change number `index` of a commit, from 0 on; `SPINNEY_NONE` behind the last.
+/// Gives change number `index` of a commit, from 0 on; `SPINNEY_STATUS_NONE` behind the last.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_commit_change(
     commit: Option<&Commit>,

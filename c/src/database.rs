@@ -85,7 +85,8 @@ pub(crate) fn open(
 }
 
 /// Closes a database and frees its handle, also when it returns an error. What was committed is in the trees or in the
-/// log. Tables, ranges and snapshots of it must still be freed; calls with them are `SPINNEY_CLOSED`. `NULL` is ignored.
+/// log. Tables, ranges and snapshots of it must still be freed; calls with them are `SPINNEY_STATUS_CLOSED`. `NULL` is
+/// ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_close(database: Option<Box<Database>>) -> Status {
     done(|| database.map_or(Ok(()), |database| database.0.close()))
@@ -119,11 +120,7 @@ pub extern "C" fn spinney_sync(database: Option<&Database>) -> Status {
 /// Copies the database, as of one moment, to the new directory `path`. With `since`, which may be `NULL`, it shares
 /// files with the earlier copy there.
 #[unsafe(no_mangle)]
-pub extern "C" fn spinney_checkpoint(
-    database: Option<&Database>,
-    path: *const c_char,
-    since: *const c_char,
-) -> Status {
+pub extern "C" fn spinney_checkpoint(database: Option<&Database>, path: *const c_char, since: *const c_char) -> Status {
     done(|| {
         let (db, path) = (&database.given("database")?.0, text(path, "path")?);
         if since.is_null() {

@@ -8,11 +8,11 @@ use spinney_document::Database;
 use spinney_document::bson::Document;
 use spinney_document::command::{Client, Request, Service};
 
+use crate::OpenMode;
 use crate::bytes::{Bytes, Value, give_value, text};
 use crate::database::{check_abi, open};
 use crate::options::Options;
 use crate::status::{Given as _, Status, done};
-use crate::OpenMode;
 
 /// An open document database. Any thread may use it.
 #[derive(Debug)]
@@ -37,8 +37,8 @@ pub extern "C" fn spinney_documents_open(
 }
 
 /// Runs a command of MongoDB's on the database `name`, as `{find: "people", filter: {age: {$gt: 20}}}`, and gives the
-/// reply. Both are BSON. The status is `SPINNEY_OK` when there is a reply: whether the command was done is told by its
-/// field `ok`, as on the wire.
+/// reply. Both are BSON. The status is `SPINNEY_STATUS_OK` when there is a reply: whether the command was done is told
+/// by its field `ok`, as on the wire.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_documents_run(
     documents: Option<&Documents>,

@@ -27,8 +27,7 @@ pub extern "C" fn spinney_load(
         let next = next.given("next")?;
         let mut load = table.given("table")?.0.bulk_load()?;
         loop {
-            let (mut key, mut value) =
-                (Bytes { data: ptr::null(), size: 0 }, Bytes { data: ptr::null(), size: 0 });
+            let (mut key, mut value) = (Bytes { data: ptr::null(), size: 0 }, Bytes { data: ptr::null(), size: 0 });
             match next(context, &mut key, &mut value) {
                 0 => break,
                 1 => load.push(key.get()?, value.get()?)?,

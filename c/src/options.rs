@@ -76,7 +76,8 @@ pub extern "C" fn spinney_options_free(options: Option<Box<Options>>) {
 /// Sets an option of a database: `memory_bytes`, `direct_io` (`true`, `false`), `log_dir`, `log_segment_bytes`,
 /// `log_bytes_max`, `log_keep_bytes`, `log_keep_time` (seconds), `log_compression` (`off`, `lz4`, `zstd`), `interval`
 /// (seconds), `durability` (`sync`, `interval`, `buffered`), `memtable_bytes`, `compaction_threads`. Bytes are plain
-/// numbers. `SPINNEY_INVALID` for a name or value that there is not; ranges are checked when the database is opened.
+/// numbers. `SPINNEY_STATUS_INVALID` for a name or value that there is not; ranges are checked when the database is
+/// opened.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_options_set(
     options: Option<&mut Options>,
@@ -130,8 +131,8 @@ pub extern "C" fn spinney_table_options_free(options: Option<Box<TableOptions>>)
 
 /// Sets an option of a table: `layout` (`btree`, `lsm`, `lsm-tiered`), `block_bytes`, `compression` (`none`, `lz4`,
 /// `zstd`), `filter_bits_per_key`, `prefix_filter` (a number of bytes), `run_bytes_max`, `fanout`, `logged` (`true`,
-/// `false`), `merge` (`add`), `large_value_bytes`, `time_to_live` (seconds). `SPINNEY_INVALID` for a name or value that
-/// there is not; ranges are checked when the table is made.
+/// `false`), `merge` (`add`), `large_value_bytes`, `time_to_live` (seconds). `SPINNEY_STATUS_INVALID` for a name or
+/// value that there is not; ranges are checked when the table is made.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_table_options_set(
     options: Option<&mut TableOptions>,

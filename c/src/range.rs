@@ -24,7 +24,8 @@ pub(crate) fn give_range(out: Option<&mut MaybeUninit<Box<Range>>>, range: spinn
     Ok(())
 }
 
-/// Gives the next entry; `SPINNEY_NONE` when there is no more. The bytes are valid until the next call with this range.
+/// Gives the next entry; `SPINNEY_STATUS_NONE` when there is no more. The bytes are valid until the next call with this
+/// range.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_range_next(
     range: Option<&mut Range>,
@@ -40,7 +41,7 @@ pub extern "C" fn spinney_range_next(
     })
 }
 
-/// Gives the next key, without its value; `SPINNEY_NONE` when there is no more.
+/// Gives the next key, without its value; `SPINNEY_STATUS_NONE` when there is no more.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_range_next_key(range: Option<&mut Range>, key: Option<&mut MaybeUninit<Bytes>>) -> Status {
     call(|| {

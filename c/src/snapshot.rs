@@ -31,7 +31,7 @@ pub extern "C" fn spinney_snapshot_free(snapshot: Option<Box<Snapshot>>) {
     drop(snapshot);
 }
 
-/// Gives the value that a key had; `SPINNEY_NONE` when it had none. Free it with `spinney_value_free`.
+/// Gives the value that a key had; `SPINNEY_STATUS_NONE` when it had none. Free it with `spinney_value_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_snapshot_get(
     snapshot: Option<&Snapshot>,
@@ -58,9 +58,12 @@ pub extern "C" fn spinney_snapshot_range(
     done(|| {
         let (snapshot, table) = (&snapshot.given("snapshot")?.0, &table.given("table")?.0);
         let ends = ends(from, to)?;
-        give_range(range, match direction {
-            RangeDirection::Ascending => snapshot.range(table, ends),
-            RangeDirection::Descending => snapshot.range_rev(table, ends),
-        })
+        give_range(
+            range,
+            match direction {
+                RangeDirection::Ascending => snapshot.range(table, ends),
+                RangeDirection::Descending => snapshot.range_rev(table, ends),
+            },
+        )
     })
 }

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use spinney::{Error, ErrorKind};
 
-/// What a call returns. Everything but `SPINNEY_OK` and `SPINNEY_NONE` is an error, which
+/// What a call returns. Everything but `SPINNEY_STATUS_OK` and `SPINNEY_STATUS_NONE` is an error, which
 /// `spinney_error_message` describes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

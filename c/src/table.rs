@@ -14,6 +14,12 @@ use crate::status::{Given as _, Status, call, done};
 #[derive(Debug)]
 pub struct Table(pub(crate) spinney::Table);
 
+impl From<spinney::Table> for Table {
+    fn from(table: spinney::Table) -> Self {
+        Self(table)
+    }
+}
+
 fn options(options: Option<&TableOptions>) -> spinney::TableOptions {
     options.cloned().unwrap_or_default().0
 }
@@ -76,13 +82,9 @@ pub extern "C" fn spinney_table_drop(database: Option<&Database>, name: *const c
     done(|| database.given("database")?.0.drop_table(text(name, "name")?))
 }
 
-/// Gives the value of a key; `SPINNEY_NONE` when there is none. Free it with `spinney_value_free`.
+/// Gives the value of a key; `SPINNEY_STATUS_NONE` when there is none. Free it with `spinney_value_free`.
 #[unsafe(no_mangle)]
-pub extern "C" fn spinney_get(
-    table: Option<&Table>,
-    key: Bytes,
-    value: Option<&mut MaybeUninit<Value>>,
-) -> Status {
+pub extern "C" fn spinney_get(table: Option<&Table>, key: Bytes, value: Option<&mut MaybeUninit<Value>>) -> Status {
     call(|| Ok(found(value.given("value")?, table.given("table")?.0.get(key.get()?)?)))
 }
 

@@ -37,8 +37,8 @@ pub extern "C" fn spinney_begin(
     })
 }
 
-/// Commits, and frees the handle, also when it returns an error. `SPINNEY_CONFLICT` when another transaction changed
-/// first what this one wrote or, serializable, read: nothing is written, and it can be run again.
+/// Commits, and frees the handle, also when it returns an error. `SPINNEY_STATUS_CONFLICT` when another transaction
+/// changed first what this one wrote or, serializable, read: nothing is written, and it can be run again.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_txn_commit(transaction: Option<Box<Transaction>>, durability: CommitDurability) -> Status {
     done(|| {
@@ -53,7 +53,7 @@ pub extern "C" fn spinney_txn_rollback(transaction: Option<Box<Transaction>>) {
     drop(transaction);
 }
 
-/// Gives the value of a key as the transaction sees it; `SPINNEY_NONE` when there is none.
+/// Gives the value of a key as the transaction sees it; `SPINNEY_STATUS_NONE` when there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_txn_get(
     transaction: Option<&Transaction>,
@@ -68,7 +68,7 @@ pub extern "C" fn spinney_txn_get(
 }
 
 /// As `spinney_txn_get`, and locks the key until the transaction ends. Waits for others' locks as long as
-/// `spinney_txn_set_lock_wait` says: then `SPINNEY_TIMEOUT`, or at once `SPINNEY_DEADLOCK`.
+/// `spinney_txn_set_lock_wait` says: then `SPINNEY_STATUS_TIMEOUT`, or at once `SPINNEY_STATUS_DEADLOCK`.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_txn_get_for_update(
     transaction: Option<&mut Transaction>,
@@ -113,7 +113,8 @@ pub extern "C" fn spinney_txn_put(
     done(|| transaction.given("transaction")?.inner.put(&table.given("table")?.0, key.get()?, value.get()?))
 }
 
-/// Sets the value of a key that must not be there: if it is, the commit is `SPINNEY_CONFLICT`.
+/// Sets the value of a key that has none: `SPINNEY_STATUS_ALREADY_EXISTS` when it has one; the commit is
+/// `SPINNEY_STATUS_CONFLICT` when another transaction gives it one before.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_txn_put_new(
     transaction: Option<&mut Transaction>,
@@ -169,10 +170,13 @@ pub extern "C" fn spinney_txn_range(
     done(|| {
         let (txn, table) = (&transaction.given("transaction")?.inner, &table.given("table")?.0);
         let ends = ends(from, to)?;
-        give_range(range, match direction {
-            RangeDirection::Ascending => txn.range(table, ends),
-            RangeDirection::Descending => txn.range_rev(table, ends),
-        })
+        give_range(
+            range,
+            match direction {
+                RangeDirection::Ascending => txn.range(table, ends),
+                RangeDirection::Descending => txn.range_rev(table, ends),
+            },
+        )
     })
 }
 

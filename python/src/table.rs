@@ -409,7 +409,8 @@ impl Table {
         self.transaction(py, "lock_range")?.with(py, |txn| txn.lock_range(&self.inner, (low, high)))
     }
 
-    /// In a transaction: sets the value of a key that must not be there; if it is, the commit is a `ConflictError`.
+    /// In a transaction: sets the value of a key that has none. `AlreadyExistsError` when it has one; the commit is a
+    /// `ConflictError` when another transaction gives it one before.
     fn put_new(&self, py: Python<'_>, key: Bytes<'_>, value: Bytes<'_>) -> PyResult<()> {
         let (key, value) = (key.as_slice(), value.as_slice());
         self.transaction(py, "put_new")?.with(py, |txn| txn.put_new(&self.inner, key, value))

@@ -44,7 +44,7 @@ const DOCUMENT_LAYERS: [&str; 22] = [
 const SERVER_LAYERS: [&str; 7] = ["base", "wire", "auth", "state", "command", "connection", "listen"];
 
 /// Where `unsafe` may be written, as prefixes of paths from the root of the repository.
-const UNSAFE: [&str; 9] = [
+const UNSAFE: [&str; 10] = [
     "crates/engine/src/base/memory/",
     "crates/engine/src/base/prefetch.rs",
     "crates/engine/src/env/buffer.rs",
@@ -58,6 +58,7 @@ const UNSAFE: [&str; 9] = [
     "peers/",
     // The interface for C.
     "c/src/",
+    "c/benches/",
 ];
 
 /// Columns of a line of comment; `rustfmt` cares for code.
