@@ -45,6 +45,7 @@ def test_queries(people):
     assert grouped == [{"_id": None, "n": 1503, "age": 29.0}]
     people.aggregate([{"$match": {"_id": {"$lt": 3}}}, {"$out": "copy"}])
     assert people.database["copy"].count_documents({}) == 2
+    assert people.find({"name": "ann"}).collation({"locale": "en", "strength": 2}).next()["_id"] == 1
     cursor = people.find().batch_size(2)
     next(cursor)
     cursor.close()

@@ -29,7 +29,7 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
     };
     let package = build(&binary)?;
     try_out(&package)?;
-    println!("{}", package.display());
+    crate::print(&format!("{}\n", package.display()));
     Ok(())
 }
 
@@ -40,7 +40,8 @@ fn build(binary: &Path) -> Result<PathBuf, String> {
     fs::remove_dir_all(&folder).ok();
     install(binary, &place.join("usr/bin/spinney"), 0o755)?;
     let said = |args: &[&str]| {
-        let output = Command::new(binary).args(args).output().map_err(|error| format!("{}: {error}", binary.display()))?;
+        let output =
+            Command::new(binary).args(args).output().map_err(|error| format!("{}: {error}", binary.display()))?;
         if output.status.success() { Ok(output.stdout) } else { Err(format!("spinney {} failed", args.join(" "))) }
     };
     let pages = place.join("usr/share/man/man1");

@@ -34,6 +34,10 @@ class Cursor:
         """Uses an index, by its name or its keys."""
         return self._option("hint", index if isinstance(index, str) else sort_document(index, 1))
 
+    def collation(self, collation):
+        """Compares strings by the rules of a language, as `{"locale": "en", "strength": 2}`."""
+        return self._option("collation", collation)
+
     def batch_size(self, count):
         """How many documents are read from the database at once."""
         self._batch_size = count

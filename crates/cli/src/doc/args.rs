@@ -2,8 +2,8 @@
 
 use crate::args::{DbArgs, DurabilityArg};
 use crate::complete;
-use clap_complete::ArgValueCompleter;
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use std::path::PathBuf;
 
 /// Import, export, find and aggregate the documents of a database, and look at their indexes

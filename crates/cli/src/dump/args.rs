@@ -2,8 +2,8 @@
 
 use crate::args::DbArgs;
 use crate::complete;
-use clap_complete::ArgValueCompleter;
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use std::path::PathBuf;
 
 /// Write tables as text, from which `restore` makes them again: all entries and all options
