@@ -1,7 +1,7 @@
 //! What the interface for C adds to a get: `cargo bench -p spinney-c`. Both ways are measured in turn, in one process;
 //! the line tells the medians of the rounds, in nanoseconds, and their ratio.
 
-#![expect(clippy::print_stdout, clippy::unwrap_used, missing_docs, reason = "a benchmark")]
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark")]
 #![expect(clippy::disallowed_methods, reason = "it measures real time")]
 
 use std::hint::black_box;

@@ -103,8 +103,11 @@ pub(crate) fn found(out: &mut MaybeUninit<Value>, found: Option<spinney::Value>)
     }
 }
 
+/// The ends of a range of keys.
+type Ends<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 /// From `from` on and before `to`, where `NULL` is no limit.
-pub(crate) fn ends<'a>(from: Option<&'a Bytes>, to: Option<&'a Bytes>) -> Result<(Bound<&'a [u8]>, Bound<&'a [u8]>)> {
+pub(crate) fn ends<'a>(from: Option<&'a Bytes>, to: Option<&'a Bytes>) -> Result<Ends<'a>> {
     let low = from.map_or(Ok(Bound::Unbounded), |from| from.get().map(Bound::Included))?;
     let high = to.map_or(Ok(Bound::Unbounded), |to| to.get().map(Bound::Excluded))?;
     Ok((low, high))

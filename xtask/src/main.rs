@@ -4,8 +4,8 @@
 mod c;
 mod clients;
 mod conformance;
-mod kills;
 mod deb;
+mod kills;
 mod mutants;
 mod page;
 mod python;
