@@ -54,12 +54,6 @@ fn checks_of_rust(server: &Path) -> Result<(), String> {
     ran
 }
 
-/// Where cargo builds.
-pub(super) fn target() -> PathBuf {
-    let given = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"))
-}
-
 /// The server, built as its tests are.
 pub(super) fn built() -> Result<PathBuf, String> {
     run("the build of the server", &mut cargo("build --package spinney-cli"))?;

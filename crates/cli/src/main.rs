@@ -39,6 +39,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    CompleteEnv::with_factory(Cli::command).complete();
     let expanded =
         serve::config::expanded(&Cli::command(), std::env::args_os().collect(), |name| std::env::var_os(name));
     let args = match expanded {
@@ -49,8 +50,6 @@ fn main() -> ExitCode {
         }
     };
     let cli = match Cli::try_parse_from(args) {
-    CompleteEnv::with_factory(Cli::command).complete();
-    let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.kind() == ErrorKind::InvalidUtf8 => {
             eprintln!(
