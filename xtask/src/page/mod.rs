@@ -9,7 +9,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use browser::Browser;
 
-use crate::clients::{built, target};
+use crate::clients::built;
+use crate::python::target;
 use crate::step::run;
 
 /// Pixels of the windows: a laptop and a phone.
