@@ -1,6 +1,8 @@
 //! Batches.
 
 use crate::bytes::{Bytes, ends};
+use crate::database::Database;
+use crate::options::CommitDurability;
 use crate::status::{Given as _, Status, done};
 use crate::table::Table;
 
@@ -91,5 +93,18 @@ pub extern "C" fn spinney_batch_note(batch: Option<&mut Batch>, note: Bytes) -> 
     done(|| {
         batch.given("batch")?.0.note(note.get()?);
         Ok(())
+    })
+}
+
+/// Commits the changes of a batch at once. The batch stays as it is.
+#[unsafe(no_mangle)]
+pub extern "C" fn spinney_write(
+    database: Option<&Database>,
+    batch: Option<&Batch>,
+    durability: CommitDurability,
+) -> Status {
+    done(|| {
+        let db = &database.given("database")?.0;
+        db.write_with(&batch.given("batch")?.0, durability.get(db.options().durability))
     })
 }

@@ -3,12 +3,10 @@
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
-use spinney::Error;
-
-use crate::SPINNEY_ABI_VERSION;
-use crate::batch::Batch;
-use crate::bytes::{Value, give_value, text};
-use crate::options::{CommitDurability, Options};
+use crate::abi::check_abi;
+use crate::bytes::{Value, text};
+use crate::json::json;
+use crate::options::Options;
 use crate::status::{Given as _, Status, done};
 
 /// An open database. Any thread may use it.
@@ -25,29 +23,6 @@ pub enum OpenMode {
     Create = 1,
     /// Looks at it, also beside the process that has it open, and changes nothing.
     ReadOnly = 2,
-}
-
-/// Checks the version that a program was compiled with.
-pub(crate) fn check_abi(version: u32) -> spinney::Result<()> {
-    if version == SPINNEY_ABI_VERSION {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "the program was compiled for version {version} of the interface, and the library has version \
-         {SPINNEY_ABI_VERSION}: compile it with the header of the installed library"
-    )))
-}
-
-/// The version of the library, as `0.1.0`.
-#[unsafe(no_mangle)]
-pub extern "C" fn spinney_version() -> *const c_char {
-    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
-}
-
-/// The version of the library's interface, which is `SPINNEY_ABI_VERSION` of its header.
-#[unsafe(no_mangle)]
-pub extern "C" fn spinney_abi_version() -> u32 {
-    SPINNEY_ABI_VERSION
 }
 
 /// Opens the database in the directory `path`. `abi` is `SPINNEY_ABI_VERSION`; `options` may be `NULL` and still belong
@@ -90,19 +65,6 @@ pub(crate) fn open(
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_close(database: Option<Box<Database>>) -> Status {
     done(|| database.map_or(Ok(()), |database| database.0.close()))
-}
-
-/// Commits the changes of a batch at once. The batch stays as it is.
-#[unsafe(no_mangle)]
-pub extern "C" fn spinney_write(
-    database: Option<&Database>,
-    batch: Option<&Batch>,
-    durability: CommitDurability,
-) -> Status {
-    done(|| {
-        let db = &database.given("database")?.0;
-        db.write_with(&batch.given("batch")?.0, durability.get(db.options().durability))
-    })
 }
 
 /// Writes what memory holds of all tables to their trees.
@@ -149,10 +111,4 @@ pub extern "C" fn spinney_tables(database: Option<&Database>, names: Option<&mut
         let tables = database.given("database")?.0.tables()?;
         json(names.given("names")?, &tables.iter().map(spinney::Table::name).collect::<Vec<_>>())
     })
-}
-
-pub(crate) fn json<T: serde::Serialize>(out: &mut MaybeUninit<Value>, value: &T) -> spinney::Result<()> {
-    let text = serde_json::to_vec(value).map_err(|error| Error::invalid(error.to_string()))?;
-    give_value(out, spinney::Value::owned(&text));
-    Ok(())
 }

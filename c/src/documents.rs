@@ -8,9 +8,9 @@ use spinney_document::Database;
 use spinney_document::bson::Document;
 use spinney_document::command::{Client, Request, Service};
 
-use crate::OpenMode;
+use crate::abi::check_abi;
 use crate::bytes::{Bytes, Value, give_value, text};
-use crate::database::{check_abi, open};
+use crate::database::{OpenMode, open};
 use crate::options::Options;
 use crate::status::{Given as _, Status, done};
 

@@ -4,11 +4,13 @@
 //! said here to a caller is said in C's words. Handles are references here, which are null or what an earlier call
 //! gave: that, and that bytes are where a caller says, is the caller's part of the contract, as in every library for C.
 
+mod abi;
 mod batch;
 mod bytes;
 mod changes;
 mod database;
 mod documents;
+mod json;
 mod load;
 mod options;
 mod range;
@@ -17,6 +19,7 @@ mod status;
 mod table;
 mod transaction;
 
+pub use abi::*;
 pub use batch::*;
 pub use bytes::*;
 pub use changes::*;
@@ -29,7 +32,3 @@ pub use snapshot::*;
 pub use status::*;
 pub use table::*;
 pub use transaction::*;
-
-/// The version of this interface. A program gives it to `spinney_open`, which refuses one that the library does not
-/// have: then the program was compiled with another library's header.
-pub const SPINNEY_ABI_VERSION: u32 = 1;

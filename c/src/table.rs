@@ -6,7 +6,8 @@ use std::mem::MaybeUninit;
 use spinney::{Error, ErrorKind};
 
 use crate::bytes::{Bytes, Value, ends, found, text};
-use crate::database::{Database, json};
+use crate::database::Database;
+use crate::json::json;
 use crate::options::TableOptions;
 use crate::status::{Given as _, Status, call, done};
 

@@ -9,6 +9,7 @@ use spinney::{Error, ErrorKind, Lsn};
 use crate::batch::Batch;
 use crate::changes::ChangeFeed;
 use crate::error::{Raise, exception};
+use crate::json::dict;
 use crate::options;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
@@ -25,12 +26,6 @@ const PAUSE_MAX: f64 = 0.05;
 #[derive(Debug)]
 pub(crate) struct Database {
     inner: spinney::Database,
-}
-
-/// A value that can be serialized, as dicts and lists.
-pub(crate) fn dict<'py, T: serde::Serialize>(py: Python<'py>, value: &T) -> PyResult<Bound<'py, PyAny>> {
-    let json = serde_json::to_string(value).map_err(|error| exception(py, &Error::invalid(error.to_string())))?;
-    py.import("json")?.call_method1("loads", (json,))
 }
 
 #[pymethods]

@@ -37,8 +37,8 @@ impl Documents {
         Ok(Self { service: Service::new(database), swept_ms: AtomicI64::new(0) })
     }
 
-    /// Runs a command. Both it and the reply are BSON; the reply tells errors, as on the wire. What is long stands beside
-    /// the command: `field` is the name of the field that it belongs into, as `documents` of `insert`.
+    /// Runs a command. Both it and the reply are BSON; the reply tells errors, as on the wire. What is long stands
+    /// beside the command: `field` is the name of the field that it belongs into, as `documents` of `insert`.
     #[pyo3(signature = (database, command, field="", documents=Vec::new()))]
     fn run_command<'py>(
         &self,

@@ -3,12 +3,14 @@
 //!
 //! The interpreter lock is released in every call that may wait for storage, a lock or another thread.
 
+mod at;
 mod batch;
 mod bytes;
 mod changes;
 mod database;
 mod documents;
 mod error;
+mod json;
 mod load;
 mod options;
 mod range;

@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
+use crate::at::BoundTable;
 use crate::bytes::{Bytes, Ends, pair};
 use crate::error::Raise;
-use crate::table::{At, Table};
 
 /// The most entries that a walk reads at once.
 const AHEAD_MAX: usize = 128;
@@ -28,19 +28,19 @@ pub(crate) enum Shows {
 #[pyclass(frozen, module = "spinney")]
 #[derive(Debug)]
 pub(crate) struct Range {
-    table: Table,
+    table: BoundTable,
     ends: Ends,
     reverse: bool,
     shows: Shows,
 }
 
 impl Range {
-    pub(crate) const fn new(table: Table, ends: Ends, reverse: bool, shows: Shows) -> Self {
+    pub(crate) const fn new(table: BoundTable, ends: Ends, reverse: bool, shows: Shows) -> Self {
         Self { table, ends, reverse, shows }
     }
 
-    fn same(&self, py: Python<'_>, shows: Shows) -> Self {
-        Self::new(self.table.clone_ref(py), self.ends.clone(), self.reverse, shows)
+    fn same(&self, shows: Shows) -> Self {
+        Self::new(self.table.clone(), self.ends.clone(), self.reverse, shows)
     }
 
     const fn columns(&self) -> &'static [&'static str] {
@@ -68,18 +68,18 @@ impl Range {
     }
 
     /// The same range, showing keys only. Values that are stored apart are not read.
-    fn keys(&self, py: Python<'_>) -> Self {
-        self.same(py, Shows::Keys)
+    fn keys(&self) -> Self {
+        self.same(Shows::Keys)
     }
 
     /// The same range, showing values only.
-    fn values(&self, py: Python<'_>) -> Self {
-        self.same(py, Shows::Values)
+    fn values(&self) -> Self {
+        self.same(Shows::Values)
     }
 
     /// The same range, showing pairs of key and value.
-    fn items(&self, py: Python<'_>) -> Self {
-        self.same(py, Shows::Items)
+    fn items(&self) -> Self {
+        self.same(Shows::Items)
     }
 
     /// How many entries there are. Walks over the keys.
@@ -109,8 +109,8 @@ impl Range {
         self.table.delete_ends(py, &self.ends)
     }
 
-    /// Record batches of `pyarrow` with the columns `key` and `value` (one of them for keys and values only), of at most
-    /// `rows` rows each: an iterator.
+    /// Record batches of `pyarrow` with the columns `key` and `value` (one of them for keys and values only), of at
+    /// most `rows` rows each: an iterator.
     #[pyo3(signature = (rows=65536))]
     fn to_arrow<'py>(&self, py: Python<'py>, rows: usize) -> PyResult<Bound<'py, PyAny>> {
         py.import("spinney._arrow")?.call_method1("batches", (self.walk(py, self.reverse)?, rows, self.columns()))
@@ -252,28 +252,5 @@ impl Walk {
             PyTuple::new(py, [PyBytes::new(py, offsets), PyBytes::new(py, bytes)])
         };
         (count, of(&columns[0])?, of(&columns[1])?).into_pyobject(py)
-    }
-}
-
-/// The walk of a table as it is within something.
-pub(crate) fn walk(
-    py: Python<'_>,
-    table: &spinney::Table,
-    snapshot: impl FnOnce() -> spinney::Snapshot + Send,
-    at: &At,
-    ends: &Ends,
-    reverse: bool,
-) -> PyResult<spinney::Range> {
-    let ends = (ends.0.as_ref(), ends.1.as_ref());
-    let of = move |snapshot: &spinney::Snapshot| {
-        if reverse { snapshot.range_rev(table, ends) } else { snapshot.range(table, ends) }
-    };
-    match at {
-        At::Latest => Ok(py.detach(move || of(&snapshot()))),
-        At::Snapshot(snapshot) => Ok(py.detach(move || of(snapshot))),
-        At::Transaction(txn) => {
-            txn.get().with(py, move |txn| Ok(if reverse { txn.range_rev(table, ends) } else { txn.range(table, ends) }))
-        }
-        At::Batch(_) => Err(at.no_reads(py)),
     }
 }

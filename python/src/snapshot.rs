@@ -4,8 +4,9 @@ use std::sync::Mutex;
 
 use pyo3::prelude::*;
 
+use crate::at::At;
 use crate::error::named;
-use crate::table::{At, Table};
+use crate::table::Table;
 
 /// All tables as they were at one moment: `snapshot[table]` is the table as it was then. A context manager that closes
 /// it. Holding one keeps what is overwritten meanwhile on disk.

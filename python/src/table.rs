@@ -4,108 +4,40 @@ use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyTuple};
 
-use crate::batch::Batch;
+use crate::at::{At, BoundTable, OpenTransaction};
 use crate::bytes::{Bytes, Ends, ends, pair};
 use crate::error::{Raise, invalid};
+use crate::json::dict;
 use crate::load;
-use crate::range::{self, Range, Shows};
-use crate::transaction::Transaction;
-
-/// Within what a table is read and written.
-#[derive(Debug)]
-pub(crate) enum At {
-    /// Each call sees the newest state, and commits what it writes.
-    Latest,
-    Snapshot(spinney::Snapshot),
-    Transaction(Py<Transaction>),
-    Batch(Py<Batch>),
-}
-
-impl At {
-    fn clone_ref(&self, py: Python<'_>) -> Self {
-        match self {
-            Self::Latest => Self::Latest,
-            Self::Snapshot(snapshot) => Self::Snapshot(snapshot.clone()),
-            Self::Transaction(txn) => Self::Transaction(txn.clone_ref(py)),
-            Self::Batch(batch) => Self::Batch(batch.clone_ref(py)),
-        }
-    }
-
-    pub(crate) fn no_reads(&self, py: Python<'_>) -> PyErr {
-        invalid(py, "a batch reads nothing: read the table itself, or use a transaction")
-    }
-}
+use crate::range::{Range, Shows};
 
 /// A mapping from `bytes` to `bytes`, in the order of the keys. `db[name]` is the newest state; `txn[table]`,
 /// `snapshot[table]` and `batch[table]` are the table within those.
 #[pyclass(frozen, mapping, module = "spinney")]
 #[derive(Debug)]
-pub(crate) struct Table {
-    db: spinney::Database,
-    inner: spinney::Table,
-    at: At,
-}
+pub(crate) struct Table(BoundTable);
 
 impl Table {
-    pub(crate) fn new(db: &spinney::Database, inner: spinney::Table) -> Self {
-        Self { db: db.clone(), inner, at: At::Latest }
+    pub(crate) fn new(db: &spinney::Database, table: spinney::Table) -> Self {
+        Self(BoundTable { db: db.clone(), table, at: At::Latest })
     }
 
     pub(crate) fn within(&self, at: At) -> Self {
-        Self { db: self.db.clone(), inner: self.inner.clone(), at }
-    }
-
-    pub(crate) fn clone_ref(&self, py: Python<'_>) -> Self {
-        self.within(self.at.clone_ref(py))
-    }
-
-    pub(crate) fn walk(&self, py: Python<'_>, ends: &Ends, reverse: bool) -> PyResult<spinney::Range> {
-        range::walk(py, &self.inner, || self.db.snapshot(), &self.at, ends, reverse)
+        Self(BoundTable { at, ..self.0.clone() })
     }
 
     #[inline]
     fn find(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<spinney::Value>> {
-        let table = &self.inner;
-        match &self.at {
-            At::Latest => py.detach(move || table.get(key)).raise(py),
-            At::Snapshot(snapshot) => py.detach(move || snapshot.get(table, key)).raise(py),
-            At::Transaction(txn) => txn.get().with(py, move |txn| txn.get(table, key)),
-            At::Batch(_) => Err(self.at.no_reads(py)),
-        }
-    }
-
-    /// Writes within what the table is in; by itself, a commit of its own.
-    fn write(
-        &self,
-        py: Python<'_>,
-        alone: impl FnOnce(&spinney::Table) -> spinney::Result<()> + Send,
-        in_transaction: impl FnOnce(&mut spinney::Transaction, &spinney::Table) -> spinney::Result<()>,
-        in_batch: impl FnOnce(&mut spinney::Batch, &spinney::Table),
-    ) -> PyResult<()> {
-        let table = &self.inner;
-        match &self.at {
-            At::Latest => py.detach(move || alone(table)).raise(py),
-            At::Snapshot(_) => Err(invalid(py, "a snapshot cannot be written to: write to the table itself")),
-            At::Transaction(txn) => txn.get().at_once(py, |txn| in_transaction(txn, table)),
-            At::Batch(batch) => {
-                in_batch(&mut batch.get().changes(), table);
-                Ok(())
-            }
-        }
-    }
-
-    pub(crate) fn delete_ends(&self, py: Python<'_>, (low, high): &Ends) -> PyResult<()> {
-        let ends = (low.as_ref(), high.as_ref());
-        self.write(
+        self.0.read(
             py,
-            move |table| table.delete_range(ends),
-            |txn, table| txn.delete_range(table, ends),
-            |batch, table| batch.delete_range(table, ends),
+            |bound| bound.table.get(key),
+            |snapshot, table| snapshot.get(table, key),
+            |txn, table| txn.get(table, key),
         )
     }
 
     fn delete_key(&self, py: Python<'_>, key: &[u8]) -> PyResult<()> {
-        self.write(
+        self.0.write(
             py,
             |table| table.delete(key),
             |txn, table| txn.delete(table, key),
@@ -113,17 +45,20 @@ impl Table {
         )
     }
 
-    fn slice(&self, py: Python<'_>, slice: &Bound<'_, PySlice>) -> PyResult<Range> {
+    fn range(&self, ends: Ends, reverse: bool, shows: Shows) -> Range {
+        Range::new(self.0.clone(), ends, reverse, shows)
+    }
+
+    fn slice(&self, slice: &Bound<'_, PySlice>) -> PyResult<Range> {
         if !slice.getattr("step")?.is_none() {
             return Err(PyTypeError::new_err("a slice of a table has no step: use reversed(..) of it"));
         }
         let ends = ends(slice.getattr("start")?.extract()?, slice.getattr("stop")?.extract()?, None)?;
-        Ok(Range::new(self.clone_ref(py), ends, false, Shows::Items))
+        Ok(self.range(ends, false, Shows::Items))
     }
 
-    fn all(&self, py: Python<'_>, shows: Shows) -> Range {
-        let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-        Range::new(self.clone_ref(py), all, false, shows)
+    fn all(&self, shows: Shows) -> Range {
+        self.range((std::ops::Bound::Unbounded, std::ops::Bound::Unbounded), false, shows)
     }
 
     /// Runs `body` in the transaction that the table is in, or in one of its own that is tried again.
@@ -132,23 +67,30 @@ impl Table {
         py: Python<'_>,
         body: impl FnMut(&mut spinney::Transaction) -> spinney::Result<T> + Send,
     ) -> PyResult<T> {
-        match &self.at {
-            At::Latest => py.detach(|| self.db.transact(body)).raise(py),
-            At::Transaction(txn) => txn.get().with(py, body),
+        match &self.0.at {
+            At::Latest => py.detach(|| self.0.db.transact(body)).raise(py),
+            At::Transaction(txn) => txn.with(py, body),
             At::Snapshot(_) | At::Batch(_) => {
                 Err(invalid(py, "this reads and writes: use the table itself or a transaction"))
             }
         }
     }
 
-    fn transaction<'a>(&'a self, py: Python<'_>, call: &str) -> PyResult<&'a Transaction> {
-        let At::Transaction(txn) = &self.at else {
+    fn transaction(&self, py: Python<'_>, call: &str) -> PyResult<&OpenTransaction> {
+        let At::Transaction(txn) = &self.0.at else {
             return Err(invalid(
                 py,
                 &format!("{call} is for transactions: with db.begin() as txn: txn[table].{call}(..)"),
             ));
         };
-        Ok(txn.get())
+        Ok(txn)
+    }
+
+    fn end<'py>(&self, py: Python<'py>, reverse: bool) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        let mut range = self.0.walk(py, &all, reverse)?;
+        let found = py.detach(|| range.next().transpose()).raise(py)?;
+        found.map(|(key, value)| pair(py, &key, &value)).transpose()
     }
 }
 
@@ -157,7 +99,7 @@ impl Table {
     /// The name of the table.
     #[getter]
     fn name(&self) -> &str {
-        self.inner.name()
+        self.0.table.name()
     }
 
     /// The value of a key, or `default`.
@@ -174,7 +116,7 @@ impl Table {
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if let Ok(slice) = key.cast::<PySlice>() {
-            return Ok(Bound::new(py, self.slice(py, slice)?)?.into_any());
+            return Ok(Bound::new(py, self.slice(slice)?)?.into_any());
         }
         let found = self.find(py, key.extract::<Bytes<'_>>()?.as_slice())?;
         let found = found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))?;
@@ -182,32 +124,31 @@ impl Table {
     }
 
     fn __contains__(&self, py: Python<'_>, key: Bytes<'_>) -> PyResult<bool> {
-        let (table, key) = (&self.inner, key.as_slice());
-        match &self.at {
-            At::Latest => py.detach(move || table.contains(key)).raise(py),
-            At::Snapshot(snapshot) => py.detach(move || snapshot.contains(table, key)).raise(py),
-            At::Transaction(txn) => txn.get().with(py, move |txn| txn.contains(table, key)),
-            At::Batch(_) => Err(self.at.no_reads(py)),
-        }
+        let key = key.as_slice();
+        self.0.read(
+            py,
+            |bound| bound.table.contains(key),
+            |snapshot, table| snapshot.contains(table, key),
+            |txn, table| txn.contains(table, key),
+        )
     }
 
     /// The values of many keys, `None` for those that are not there. Faster than one by one.
     fn multi_get<'py>(&self, py: Python<'py>, keys: Vec<Bytes<'py>>) -> PyResult<Bound<'py, PyList>> {
-        let table = &self.inner;
         let keys: Vec<&[u8]> = keys.iter().map(Bytes::as_slice).collect();
-        let found = match &self.at {
-            At::Latest => py.detach(move || self.db.snapshot().multi_get(table, &keys)).raise(py)?,
-            At::Snapshot(snapshot) => py.detach(move || snapshot.multi_get(table, &keys)).raise(py)?,
-            At::Transaction(txn) => txn.get().with(py, move |txn| txn.multi_get(table, &keys))?,
-            At::Batch(_) => return Err(self.at.no_reads(py)),
-        };
+        let found = self.0.read(
+            py,
+            |bound| bound.db.snapshot().multi_get(&bound.table, &keys),
+            |snapshot, table| snapshot.multi_get(table, &keys),
+            |txn, table| txn.multi_get(table, &keys),
+        )?;
         PyList::new(py, found.iter().map(|value| value.as_ref().map(|value| PyBytes::new(py, value))))
     }
 
     /// Sets the value of a key.
     fn put(&self, py: Python<'_>, key: Bytes<'_>, value: Bytes<'_>) -> PyResult<()> {
         let (key, value) = (key.as_slice(), value.as_slice());
-        self.write(
+        self.0.write(
             py,
             |table| table.put(key, value),
             |txn, table| txn.put(table, key, value),
@@ -227,7 +168,7 @@ impl Table {
     /// `del table[key]` removes a key, if it is there: it reads nothing. `del table[start:stop]` removes a range.
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         match key.cast::<PySlice>() {
-            Ok(slice) => self.slice(py, slice)?.delete(py),
+            Ok(slice) => self.slice(slice)?.delete(py),
             Err(_) => self.delete_key(py, key.extract::<Bytes<'_>>()?.as_slice()),
         }
     }
@@ -241,18 +182,18 @@ impl Table {
         stop: Option<Bytes<'_>>,
         prefix: Option<Bytes<'_>>,
     ) -> PyResult<()> {
-        self.delete_ends(py, &ends(start, stop, prefix)?)
+        self.0.delete_ends(py, &ends(start, stop, prefix)?)
     }
 
     /// Removes all keys.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        self.all(py, Shows::Items).delete(py)
+        self.all(Shows::Items).delete(py)
     }
 
     /// Merges an operand into the value of a key by the table's merge operator, without a read.
     fn merge(&self, py: Python<'_>, key: Bytes<'_>, operand: Bytes<'_>) -> PyResult<()> {
         let (key, operand) = (key.as_slice(), operand.as_slice());
-        self.write(
+        self.0.write(
             py,
             |table| table.merge(key, operand),
             |txn, table| txn.merge(table, key, operand),
@@ -274,23 +215,23 @@ impl Table {
             Err(_) if entries.hasattr("items")? => entries.call_method0("items")?,
             Err(_) => entries.clone(),
         };
-        let At::Latest = self.at else {
+        let At::Latest = self.0.at else {
             for entry in entries.try_iter()? {
                 let (key, value) = entry?.extract()?;
                 self.put(py, key, value)?;
             }
             return Ok(());
         };
-        load::in_batches(py, &self.db, &self.inner, &entries)
+        load::in_batches(py, &self.0.db, &self.0.table, &entries)
     }
 
     /// Loads an iterable of pairs whose keys ascend, as one commit that is not logged: the fastest way to fill a table.
     /// Keys that are there already are overwritten. Returns how many entries it loaded.
     fn bulk_load(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let At::Latest = self.at else {
+        let At::Latest = self.0.at else {
             return Err(invalid(py, "bulk_load is a commit of its own: call it on the table itself"));
         };
-        load::bulk(py, &self.inner, entries)
+        load::bulk(py, &self.0.table, entries)
     }
 
     /// The value of a key, which is removed; or `default`. Without a default a missing key is a `KeyError`.
@@ -299,7 +240,7 @@ impl Table {
         if default.len() > 1 {
             return Err(PyTypeError::new_err("pop takes a key and at most one default"));
         }
-        let (table, name) = (&self.inner, key.as_slice());
+        let (table, name) = (&self.0.table, key.as_slice());
         let found = self.change(py, |txn| {
             let found = txn.get(table, name)?;
             if found.is_some() {
@@ -316,7 +257,7 @@ impl Table {
 
     /// The value of a key, which is set to `default` first when it is not there.
     fn setdefault<'py>(&self, py: Python<'py>, key: Bytes<'py>, default: Bytes<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let (table, key, default) = (&self.inner, key.as_slice(), default.as_slice());
+        let (table, key, default) = (&self.0.table, key.as_slice(), default.as_slice());
         let found = self.change(py, |txn| {
             let found = txn.get(table, key)?;
             if found.is_none() {
@@ -328,55 +269,52 @@ impl Table {
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(Bound::new(py, self.all(py, Shows::Keys))?.try_iter()?.into_any())
+        Ok(Bound::new(py, self.all(Shows::Keys))?.try_iter()?.into_any())
     }
 
     fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Bound::new(py, self.all(py, Shows::Keys))?.call_method0("__reversed__")
+        Bound::new(py, self.all(Shows::Keys))?.call_method0("__reversed__")
     }
 
     /// The entries from `start` on and before `stop`, or with keys that begin with `prefix`.
     #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
     fn items(
         &self,
-        py: Python<'_>,
         start: Option<Bytes<'_>>,
         stop: Option<Bytes<'_>>,
         prefix: Option<Bytes<'_>>,
         reverse: bool,
     ) -> PyResult<Range> {
-        Ok(Range::new(self.clone_ref(py), ends(start, stop, prefix)?, reverse, Shows::Items))
+        Ok(self.range(ends(start, stop, prefix)?, reverse, Shows::Items))
     }
 
     /// The keys of such a range.
     #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
     fn keys(
         &self,
-        py: Python<'_>,
         start: Option<Bytes<'_>>,
         stop: Option<Bytes<'_>>,
         prefix: Option<Bytes<'_>>,
         reverse: bool,
     ) -> PyResult<Range> {
-        Ok(Range::new(self.clone_ref(py), ends(start, stop, prefix)?, reverse, Shows::Keys))
+        Ok(self.range(ends(start, stop, prefix)?, reverse, Shows::Keys))
     }
 
     /// The values of such a range.
     #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
     fn values(
         &self,
-        py: Python<'_>,
         start: Option<Bytes<'_>>,
         stop: Option<Bytes<'_>>,
         prefix: Option<Bytes<'_>>,
         reverse: bool,
     ) -> PyResult<Range> {
-        Ok(Range::new(self.clone_ref(py), ends(start, stop, prefix)?, reverse, Shows::Values))
+        Ok(self.range(ends(start, stop, prefix)?, reverse, Shows::Values))
     }
 
     /// How many entries there are. Walks over all keys; there is no `len`, which `list(table)` would call unasked.
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
-        self.all(py, Shows::Keys).count(py)
+        self.all(Shows::Keys).count(py)
     }
 
     /// The first entry, or `None`.
@@ -392,7 +330,7 @@ impl Table {
     /// In a transaction: the value of a key, which is locked until the transaction ends. Waits for others' locks.
     fn get_for_update<'py>(&self, py: Python<'py>, key: Bytes<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let key = key.as_slice();
-        let found = self.transaction(py, "get_for_update")?.with(py, |txn| txn.get_for_update(&self.inner, key))?;
+        let found = self.transaction(py, "get_for_update")?.with(py, |txn| txn.get_for_update(&self.0.table, key))?;
         Ok(found.map(|value| PyBytes::new(py, &value)))
     }
 
@@ -406,48 +344,39 @@ impl Table {
         prefix: Option<Bytes<'_>>,
     ) -> PyResult<()> {
         let (low, high) = ends(start, stop, prefix)?;
-        self.transaction(py, "lock_range")?.with(py, |txn| txn.lock_range(&self.inner, (low, high)))
+        self.transaction(py, "lock_range")?.with(py, |txn| txn.lock_range(&self.0.table, (low, high)))
     }
 
     /// In a transaction: sets the value of a key that has none. `AlreadyExistsError` when it has one; the commit is a
     /// `ConflictError` when another transaction gives it one before.
     fn put_new(&self, py: Python<'_>, key: Bytes<'_>, value: Bytes<'_>) -> PyResult<()> {
         let (key, value) = (key.as_slice(), value.as_slice());
-        self.transaction(py, "put_new")?.with(py, |txn| txn.put_new(&self.inner, key, value))
+        self.transaction(py, "put_new")?.with(py, |txn| txn.put_new(&self.0.table, key, value))
     }
 
     /// Writes what memory holds of the table to its trees.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.inner.flush()).raise(py)
+        py.detach(|| self.0.table.flush()).raise(py)
     }
 
     /// Merges all of the table into one tree.
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.inner.compact()).raise(py)
+        py.detach(|| self.0.table.compact()).raise(py)
     }
 
     /// The trees of the table, as a dict.
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let shape = py.detach(|| self.inner.shape()).raise(py)?;
-        crate::database::dict(py, &shape)
+        let shape = py.detach(|| self.0.table.shape()).raise(py)?;
+        dict(py, &shape)
     }
 
     fn __repr__(&self) -> String {
-        let within = match &self.at {
+        let within = match &self.0.at {
             At::Latest => "",
             At::Snapshot(_) => " within a snapshot",
             At::Transaction(_) => " within a transaction",
             At::Batch(_) => " within a batch",
         };
-        format!("<spinney.Table '{}'{within}>", self.inner.name())
-    }
-}
-
-impl Table {
-    fn end<'py>(&self, py: Python<'py>, reverse: bool) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-        let mut range = self.walk(py, &all, reverse)?;
-        let found = py.detach(|| range.next().transpose()).raise(py)?;
-        found.map(|(key, value)| pair(py, &key, &value)).transpose()
+        format!("<spinney.Table '{}'{within}>", self.0.table.name())
     }
 }

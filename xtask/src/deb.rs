@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::python::target;
-use crate::step::{cargo, run};
+use crate::step::{cargo, print, run};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
@@ -29,7 +29,7 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
     };
     let package = build(&binary)?;
     try_out(&package)?;
-    crate::print(&format!("{}\n", package.display()));
+    print(&format!("{}\n", package.display()));
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use step::{cargo, run};
+use step::{cargo, print, run};
 
 const HELP: &str = "\
 The chores of the project.
@@ -272,9 +272,4 @@ fn nightly(args: &str) -> Command {
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .env_remove("RUSTUP_TOOLCHAIN");
     command
-}
-
-#[expect(clippy::print_stdout, reason = "help that was asked for goes to stdout")]
-fn print(text: &str) {
-    print!("{text}");
 }

@@ -18,3 +18,8 @@ pub(super) fn run(step: &str, command: &mut Command) -> Result<(), String> {
         Err(error) => Err(format!("{step} could not be started: {error}")),
     }
 }
+
+#[expect(clippy::print_stdout, reason = "help that was asked for goes to stdout")]
+pub(super) fn print(text: &str) {
+    print!("{text}");
+}
