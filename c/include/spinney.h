@@ -62,6 +62,18 @@ typedef enum {
   SPINNEY_STATUS_FAULT = 17,
 } spinney_status;
 
+// What a commit survives once it has returned.
+typedef enum {
+  // As the option `durability` of the database says.
+  SPINNEY_DURABILITY_DEFAULT = 0,
+  // The power fails.
+  SPINNEY_DURABILITY_SYNC = 1,
+  // The process or the power fails after the option `interval`.
+  SPINNEY_DURABILITY_INTERVAL = 2,
+  // The process dies.
+  SPINNEY_DURABILITY_BUFFERED = 3,
+} spinney_durability;
+
 // What becomes of a key.
 typedef enum {
   // It has this value.
@@ -85,18 +97,6 @@ typedef enum {
   // Looks at it, also beside the process that has it open, and changes nothing.
   SPINNEY_OPEN_MODE_READ_ONLY = 2,
 } spinney_open_mode;
-
-// What a commit survives once it has returned.
-typedef enum {
-  // As the option `durability` of the database says.
-  SPINNEY_DURABILITY_DEFAULT = 0,
-  // The power fails.
-  SPINNEY_DURABILITY_SYNC = 1,
-  // The process or the power fails after the option `interval`.
-  SPINNEY_DURABILITY_INTERVAL = 2,
-  // The process dies.
-  SPINNEY_DURABILITY_BUFFERED = 3,
-} spinney_durability;
 
 // In which direction a range goes.
 typedef enum {
@@ -190,6 +190,12 @@ typedef int32_t (*spinney_next_entry)(void *context, spinney_bytes *key, spinney
 extern "C" {
 #endif // __cplusplus
 
+// The version of the library, as `0.1.0`.
+const char *spinney_version(void);
+
+// The version of the library's interface, which is `SPINNEY_ABI_VERSION` of its header.
+uint32_t spinney_abi_version(void);
+
 // A new batch. Free it with `spinney_batch_free`.
 spinney_batch *spinney_batch_new(void);
 
@@ -225,6 +231,11 @@ spinney_status spinney_batch_merge(spinney_batch *batch,
 
 // Gives the commit a note that stands in the log beside its changes.
 spinney_status spinney_batch_note(spinney_batch *batch, spinney_bytes note);
+
+// Commits the changes of a batch at once. The batch stays as it is.
+spinney_status spinney_write(const spinney_database *database,
+                             const spinney_batch *batch,
+                             spinney_durability durability);
 
 // Frees a value. Does nothing with one that was freed, or that is all zeros.
 void spinney_value_free(spinney_value *value);
@@ -263,12 +274,6 @@ spinney_status spinney_commit_change(const spinney_commit *commit, size_t index,
 // Frees a commit. `NULL` is ignored.
 void spinney_commit_free(spinney_commit *commit);
 
-// The version of the library, as `0.1.0`.
-const char *spinney_version(void);
-
-// The version of the library's interface, which is `SPINNEY_ABI_VERSION` of its header.
-uint32_t spinney_abi_version(void);
-
 // Opens the database in the directory `path`. `abi` is `SPINNEY_ABI_VERSION`; `options` may be `NULL` and still belong
 // to the caller afterwards. The database is closed, and freed, by `spinney_close`.
 spinney_status spinney_open(uint32_t abi,
@@ -281,11 +286,6 @@ spinney_status spinney_open(uint32_t abi,
 // log. Tables, ranges and snapshots of it must still be freed; calls with them are `SPINNEY_STATUS_CLOSED`. `NULL` is
 // ignored.
 spinney_status spinney_close(spinney_database *database);
-
-// Commits the changes of a batch at once. The batch stays as it is.
-spinney_status spinney_write(const spinney_database *database,
-                             const spinney_batch *batch,
-                             spinney_durability durability);
 
 // Writes what memory holds of all tables to their trees.
 spinney_status spinney_flush(const spinney_database *database);

@@ -125,7 +125,7 @@ pub(in crate::expr) fn pow(x: Decimal128, y: Decimal128) -> Decimal128 {
         return d(1);
     }
     let whole = Number::Decimal(y).to_exact_i64();
-    if let Some(n) = whole.filter(|n| n.abs() < 100_000) {
+    if let Some(n) = whole.filter(|n| n.unsigned_abs() < 100_000) {
         let (mut result, mut base, mut rest) = (d(1), x, n.unsigned_abs());
         while rest > 0 {
             if rest & 1 == 1 {

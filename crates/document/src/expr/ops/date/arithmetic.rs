@@ -88,7 +88,7 @@ pub(in crate::expr) fn shifted(millis: i64, unit: Unit, amount: i64, zone: Zone)
         let local = zone.local(millis);
         let civil = Civil::from_millis(local);
         let total = i128::from(civil.year) * 12 + i128::from(civil.month) - 1 + i128::from(amount) * i128::from(months);
-        let year = i64::try_from(total.div_euclid(12)).ok().filter(|year| year.abs() < 300_000_000)?;
+        let year = i64::try_from(total.div_euclid(12)).ok().filter(|year| year.unsigned_abs() < 300_000_000)?;
         let month = u8::try_from(total.rem_euclid(12) + 1).ok()?;
         let day = civil.day.min(days_in(year, month));
         let days = days_from_civil(year, month, i64::from(day));
@@ -131,7 +131,7 @@ function!(add(call, env) {
         Unit::Second => Some(18_446_744_073_709_551),
         Unit::Millisecond => None,
     };
-    if limit.is_some_and(|limit: i64| amount.abs() > limit) {
+    if limit.is_some_and(|limit| amount.unsigned_abs() > limit) {
         return Err(error(5_976_500, format!("invalid {name} 'amount' parameter value: {amount}")));
     }
     let shifted = shifted(millis, unit, amount, zone);
