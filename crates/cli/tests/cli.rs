@@ -5,6 +5,7 @@
 mod bad_input;
 mod commands;
 mod crash;
+mod crowd;
 mod damage;
 mod disk;
 mod doc;
