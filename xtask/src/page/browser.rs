@@ -47,7 +47,10 @@ impl Browser {
         };
         let mut browser = Self { driver: child, _out: out, port, session: String::new() };
         let options = json!({
-            "args": ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"],
+            "args": [
+                "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-quic",
+                "--disable-background-networking", "--disable-component-update", "--disable-sync",
+            ],
             "mobileEmulation": {"deviceMetrics": {"width": width, "height": height, "pixelRatio": 1.0}},
         });
         let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}});
@@ -92,11 +95,20 @@ impl Browser {
         let (body, port) = (body.to_string(), self.port);
         let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: {}\r\n", body.len());
         write!(stream, "{head}Content-Type: application/json\r\nConnection: close\r\n\r\n{body}").map_err(failed)?;
-        let mut response = Vec::new();
-        stream.read_to_end(&mut response).map_err(failed)?;
-        let text = String::from_utf8_lossy(&response);
-        let json = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        let mut reply: Value = serde_json::from_str(json).map_err(|error| format!("the driver: {error}: {text}"))?;
+        // The driver keeps the connection: the length of its answer is in the head.
+        let (mut stream, mut length) = (BufReader::new(stream), 0);
+        for line in stream.by_ref().lines() {
+            let line = line.map_err(failed)?.to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(number) = line.strip_prefix("content-length:") {
+                length = number.trim().parse().map_err(|_| format!("the driver: {line}"))?;
+            }
+        }
+        let mut answer = vec![0; length];
+        stream.read_exact(&mut answer).map_err(failed)?;
+        let mut reply: Value = serde_json::from_slice(&answer).map_err(|error| format!("the driver: {error}"))?;
         let value = reply["value"].take();
         match value.get("error") {
             Some(error) => Err(format!("{error}: {}", value["message"])),
