@@ -25,6 +25,20 @@ fn options(options: Option<&TableOptions>) -> spinney::TableOptions {
     options.cloned().unwrap_or_default().0
 }
 
+/// Gives the table that `find` finds or makes in a database.
+fn give_table(
+    database: Option<&Database>,
+    name: *const c_char,
+    table: Option<&mut MaybeUninit<Box<Table>>>,
+    find: impl FnOnce(&spinney::Database, &str) -> spinney::Result<spinney::Table>,
+) -> Status {
+    done(|| {
+        let (db, name, out) = (database.given("database")?, text(name, "name")?, table.given("table")?);
+        out.write(Box::new(Table(find(&db.0, name)?)));
+        Ok(())
+    })
+}
+
 /// Opens the table `name`, which is there. Free it with `spinney_table_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn spinney_table_open(
@@ -32,12 +46,9 @@ pub extern "C" fn spinney_table_open(
     name: *const c_char,
     table: Option<&mut MaybeUninit<Box<Table>>>,
 ) -> Status {
-    done(|| {
-        let (db, name, out) = (database.given("database")?, text(name, "name")?, table.given("table")?);
-        let found = db.0.table(name)?;
-        let found = found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no table '{name}'")))?;
-        out.write(Box::new(Table(found)));
-        Ok(())
+    give_table(database, name, table, |db, name| {
+        let missing = || Error::new(ErrorKind::NotFound, format!("there is no table '{name}'"));
+        db.table(name)?.ok_or_else(missing)
     })
 }
 
@@ -49,11 +60,7 @@ pub extern "C" fn spinney_table_create(
     options: Option<&TableOptions>,
     table: Option<&mut MaybeUninit<Box<Table>>>,
 ) -> Status {
-    done(|| {
-        let (db, name, out) = (database.given("database")?, text(name, "name")?, table.given("table")?);
-        out.write(Box::new(Table(db.0.create_table(name, self::options(options))?)));
-        Ok(())
-    })
+    give_table(database, name, table, |db, name| db.create_table(name, self::options(options)))
 }
 
 /// Opens the table `name`, and makes it when it is not there. Free it with `spinney_table_free`.
@@ -64,11 +71,7 @@ pub extern "C" fn spinney_table_open_or_create(
     options: Option<&TableOptions>,
     table: Option<&mut MaybeUninit<Box<Table>>>,
 ) -> Status {
-    done(|| {
-        let (db, name, out) = (database.given("database")?, text(name, "name")?, table.given("table")?);
-        out.write(Box::new(Table(db.0.open_or_create_table(name, self::options(options))?)));
-        Ok(())
-    })
+    give_table(database, name, table, |db, name| db.open_or_create_table(name, self::options(options)))
 }
 
 /// Frees the handle of a table. `NULL` is ignored.
