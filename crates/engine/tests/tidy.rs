@@ -43,6 +43,9 @@ const DOCUMENT_LAYERS: [&str; 22] = [
 /// The layers of the server, bottom first.
 const SERVER_LAYERS: [&str; 7] = ["base", "wire", "auth", "state", "command", "connection", "listen"];
 
+/// The layers of replication, bottom first.
+const REPLICA_LAYERS: [&str; 5] = ["base", "entry", "storage", "raft", "node"];
+
 /// Where `unsafe` may be written, as prefixes of paths from the root of the repository.
 const UNSAFE: [&str; 10] = [
     "crates/engine/src/base/memory/",
@@ -126,7 +129,12 @@ fn imports_within_db_point_only_to_lower_layers() {
 #[test]
 fn imports_within_the_document_database_and_the_server_point_only_to_lower_layers() {
     let mut found = Complaints::default();
-    for (root, layers) in [("crates/document/src", &DOCUMENT_LAYERS[..]), ("crates/server/src", &SERVER_LAYERS)] {
+    let crates = [
+        ("crates/document/src", &DOCUMENT_LAYERS[..]),
+        ("crates/replica/src", &REPLICA_LAYERS),
+        ("crates/server/src", &SERVER_LAYERS),
+    ];
+    for (root, layers) in crates {
         for source in rust_sources() {
             let Some(layer) = source.layer_within(root, layers) else { continue };
             for (line, path) in source.absolute_paths(&source.module().expect("a source is a module").1) {

@@ -124,6 +124,17 @@ codes! {
     UNSATISFIABLE_WRITE_CONCERN = 100 "UnsatisfiableWriteConcern";
     MECHANISM_UNAVAILABLE = 334 "MechanismUnavailable";
     COLLECTION_UUID_MISMATCH = 361 "CollectionUUIDMismatch";
+    NEW_REPLICA_SET_CONFIGURATION_INCOMPATIBLE = 103 "NewReplicaSetConfigurationIncompatible";
+    INVALID_REPLICA_SET_CONFIG = 93 "InvalidReplicaSetConfig";
+    NODE_NOT_FOUND = 74 "NodeNotFound";
+    WRITE_CONCERN_FAILED = 64 "WriteConcernFailed";
+    CONFIGURATION_IN_PROGRESS = 109 "ConfigurationInProgress";
+    PRIMARY_STEPPED_DOWN = 189 "PrimarySteppedDown";
+    EXCEEDED_TIME_LIMIT = 262 "ExceededTimeLimit";
+    NOT_WRITABLE_PRIMARY = 10107 "NotWritablePrimary";
+    INTERRUPTED_DUE_TO_REPL_STATE_CHANGE = 11602 "InterruptedDueToReplStateChange";
+    NOT_PRIMARY_NO_SECONDARY_OK = 13435 "NotPrimaryNoSecondaryOk";
+    NOT_PRIMARY_OR_SECONDARY = 13436 "NotPrimaryOrSecondary";
     NO_REPLICATION_ENABLED = 76 "NoReplicationEnabled";
     VIEW_DEPTH_LIMIT_EXCEEDED = 165 "ViewDepthLimitExceeded";
     AMBIGUOUS_INDEX_KEY_PATTERN = 181 "AmbiguousIndexKeyPattern";

@@ -1,0 +1,7 @@
+//! What the other layers and callers name: configuration, settings, status, errors, the way to other members.
+
+pub(crate) mod config;
+pub(crate) mod error;
+pub(crate) mod settings;
+pub(crate) mod status;
+pub(crate) mod transport;

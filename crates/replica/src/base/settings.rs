@@ -1,0 +1,56 @@
+//! What a node is told when it is opened.
+
+use std::time::Duration;
+
+/// What a node is told when it is opened. All members of a set should have the same but for [`Settings::host`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The name of the set. A member whose database was part of a set with another name is refused.
+    pub set_name: String,
+    /// The address under which other members and clients reach this one, such as `db1.example.org:27017`. It says which
+    /// member of the configuration this node is.
+    pub host: String,
+    /// The time between heartbeats of the primary. Smaller finds a primary that failed sooner, and costs messages.
+    /// Default 100 ms; 10 ms to 10 s.
+    pub heartbeat: Duration,
+    /// A member that hears nothing of a primary for this time, and up to as long again, asks for an election. Default
+    /// 500 ms; at least three heartbeats.
+    pub election_timeout: Duration,
+    /// Bytes of the newest entries of the replicated log that are kept in memory, for members that are a little behind.
+    /// Default 64 MiB; at least 1 MiB.
+    pub log_cache_bytes: usize,
+    /// Bytes of entries that every member keeps in its log although all have been applied. A member that was away for
+    /// longer gets a copy of the database in place of them. Default 1 GiB. It is bounded by what the engine keeps
+    /// ([`spinney::Options`], `log_bytes_max` and `log_keep_bytes`).
+    pub log_keep_bytes: u64,
+}
+
+impl Settings {
+    /// The default settings for a member of a set.
+    #[must_use]
+    pub fn new(set_name: impl Into<String>, host: impl Into<String>) -> Self {
+        Self {
+            set_name: set_name.into(),
+            host: host.into(),
+            heartbeat: Duration::from_millis(100),
+            election_timeout: Duration::from_millis(500),
+            log_cache_bytes: 64 << 20,
+            log_keep_bytes: 1 << 30,
+        }
+    }
+
+    /// Sets [`Settings::heartbeat`].
+    #[must_use]
+    pub fn heartbeat(mut self, time: Duration) -> Self {
+        self.heartbeat = time;
+        self
+    }
+
+    /// Sets [`Settings::election_timeout`].
+    #[must_use]
+    pub fn election_timeout(mut self, time: Duration) -> Self {
+        self.election_timeout = time;
+        self
+    }
+}

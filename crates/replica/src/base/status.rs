@@ -1,0 +1,111 @@
+//! What a node tells of itself.
+
+use std::time::Duration;
+
+use crate::base::config::Config;
+
+/// What a node does in its set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It has no configuration: nobody has called [`Node::initiate`](crate::Node::initiate), here or on a member that
+    /// knows this one.
+    Uninitiated,
+    /// It takes writes, when [`Status::writable`].
+    Primary,
+    /// It follows a primary, or waits for one.
+    Secondary,
+    /// It asks for an election.
+    Candidate,
+    /// The configuration does not name it (any more).
+    Removed,
+    /// It failed and takes part no more until it is opened again: [`Status::failure`].
+    Failed,
+}
+
+/// What the primary knows of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemberStatus {
+    /// The member's id.
+    pub id: u64,
+    /// The index up to which its log is known to be that of the primary; `None` when this node is not primary, or
+    /// nothing is known yet.
+    pub matched: Option<u64>,
+    /// The time since it last answered; `None` when this node is not primary, or it has not answered yet.
+    pub last_contact: Option<Duration>,
+}
+
+/// What a node tells of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Grows with every change of what `hello` tells: role, primary, configuration, whether it is writable.
+    pub change: u64,
+    /// The term: it grows with each election. There is at most one primary in a term.
+    pub term: u64,
+    /// What the node does.
+    pub role: Role,
+    /// Whether writes are taken: it is primary, has applied what earlier primaries wrote, and no step-down goes on.
+    pub writable: bool,
+    /// This node's id; `None` without a configuration that names it.
+    pub me: Option<u64>,
+    /// The id of the primary, if one is known.
+    pub primary: Option<u64>,
+    /// The configuration in force; `None` before the set was initiated.
+    pub config: Option<Config>,
+    /// Whether that configuration is known to a majority.
+    pub config_committed: bool,
+    /// The index of the last entry of the log of this node; 0 when there is none.
+    pub last: u64,
+    /// The index up to which entries are known to be those of a majority.
+    pub committed: u64,
+    /// The index up to which entries were applied to the database.
+    pub applied: u64,
+    /// The term of the last applied entry.
+    pub applied_term: u64,
+    /// The oldest index that is still in the log of this node.
+    pub first: u64,
+    /// Bytes of log that are held for other members.
+    pub log_bytes: u64,
+    /// Elections that this node has called since it was opened.
+    pub elections: u64,
+    /// What the primary knows of each member; in the order of their ids.
+    pub members: Vec<MemberStatus>,
+    /// A copy of the database of the primary was received and has to take the place of this one: close the database and
+    /// call [`install_copy`](crate::install_copy) before it is opened again.
+    pub copy_received: bool,
+    /// Why the node failed.
+    pub failure: Option<String>,
+}
+
+impl Status {
+    /// The status of a node without a configuration.
+    pub(crate) fn uninitiated() -> Self {
+        Self {
+            change: 1,
+            term: 0,
+            role: Role::Uninitiated,
+            writable: false,
+            me: None,
+            primary: None,
+            config: None,
+            config_committed: false,
+            last: 0,
+            committed: 0,
+            applied: 0,
+            applied_term: 0,
+            first: 0,
+            log_bytes: 0,
+            elections: 0,
+            members: Vec::new(),
+            copy_received: false,
+            failure: None,
+        }
+    }
+
+    /// The address of the primary, if one is known.
+    #[must_use]
+    pub fn primary_host(&self) -> Option<&str> {
+        Some(&self.config.as_ref()?.by_id(self.primary?)?.host)
+    }
+}

@@ -1,0 +1,3 @@
+//! A member of a replica set.
+
+pub(crate) mod handle;
