@@ -31,9 +31,10 @@ pub use block::Compression;
 pub use db::{
     Batch, BulkLoad, CacheStats, ChangeFeed, CheckpointReport, Commit, Database, DatabaseBuilder, Durability, Event,
     EventListener, FlushStats, Histogram, Isolation, KeyCodec, KeyFor, KeyRange, LevelStats, LiveStats, LogEntry,
-    LogFollower, LogStats, Options, Problem, Range, Ranges, ReadStats, ReplayProgress, SalvageMode, SalvageProgress,
-    SalvageReport, SalvagedCopy, SalvagedTable, Savepoint, Snapshot, Stats, StorageStats, Table, TableAhead, TableLoss,
-    Transaction, TypedRange, TypedTable, ValueCodec, ValueFor, VerifyReport, prefix_range, read_log,
+    LogFollower, LogStats, Options, Prepared, Problem, Range, Ranges, ReadStats, ReplayProgress, SalvageMode,
+    SalvageProgress, SalvageReport, SalvagedCopy, SalvagedTable, Savepoint, Snapshot, Stats, StorageStats, Table,
+    TableAhead, TableLoss, Transaction, TypedRange, TypedTable, ValueCodec, ValueFor, VerifyReport, prefix_range,
+    read_log,
 };
 pub use log::LogCompression;
 pub use table::estimate::Estimate;
@@ -43,7 +44,7 @@ pub use tree::compaction_filter::{CompactionFilter, Decision};
 pub use tree::operator::{Add, MergeOperator};
 pub use tree::prefix::Prefix;
 pub use tree::salvage::LostRange;
-pub use txn::batch::Change;
+pub use txn::batch::{Change, decode_record};
 
 /// The examples of README and guide are tests.
 #[cfg(doctest)]

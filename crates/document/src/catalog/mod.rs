@@ -12,6 +12,7 @@
 
 pub mod capped;
 mod clustered;
+pub mod committer;
 pub mod index_entry;
 pub mod index_spec;
 pub mod namespace;
@@ -22,6 +23,7 @@ mod row;
 pub mod state;
 
 pub use capped::{Capped, CappedLimits, CappedLock, Holdings};
+pub use committer::{Committer, Pending, PreparedCommit};
 pub use index_spec::{IndexSpec, StorageSpec};
 pub use namespace::Namespace;
 pub use options::CollectionOptions;

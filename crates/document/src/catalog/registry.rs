@@ -12,6 +12,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use spinney::{Durability, Layout, Table, TableOptions, Transaction};
 
+use super::committer::{Applied, Committer, Pending};
 use super::index_spec::{ID_INDEX, IndexSpec, StorageSpec};
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
@@ -57,6 +58,8 @@ pub struct Catalog {
     engine: spinney::Database,
     table: Table,
     environment: Arc<dyn Environment>,
+    /// What commits in place of the engine.
+    committer: Option<Arc<dyn Committer>>,
     names: RwLock<BTreeMap<Namespace, Entry>>,
     /// The next number of a table.
     changing: Mutex<u64>,
@@ -67,13 +70,17 @@ pub struct Catalog {
 
 impl Catalog {
     /// Reads the catalog of a database, and drops the tables that a crash has left without a row, and indexes that were
-    /// not built to their end.
+    /// not built to their end. With a committer that is left to [`Self::clean_up`].
     ///
     /// # Errors
     /// Those of the engine; `DataCorruptionDetected` (374) for a row that makes no sense; `NamespaceNotFound` (26) for
     /// a database without documents that is open for reading only.
-    pub fn open(engine: spinney::Database, environment: Arc<dyn Environment>) -> Result<Self> {
-        let read_only = engine.is_read_only();
+    pub fn open(
+        engine: spinney::Database,
+        environment: Arc<dyn Environment>,
+        committer: Option<Arc<dyn Committer>>,
+    ) -> Result<Self> {
+        let (read_only, is_member) = (engine.is_read_only(), committer.is_some());
         let table = match engine.table(CATALOG)? {
             Some(table) => table,
             None if read_only => {
@@ -97,11 +104,11 @@ impl Catalog {
         let names = RwLock::default();
         let recorder = Recorder::open(&engine, &table, Arc::clone(&environment))?;
         let (changing, locking) = (Mutex::new(next), Arc::default());
-        let catalog = Self { engine, table, environment, names, changing, locking, recorder };
+        let catalog = Self { engine, table, environment, committer, names, changing, locking, recorder };
         let mut tables = BTreeSet::from([CATALOG.to_owned()]);
         for (name, bytes) in rows {
             let namespace = Namespace::parse(&name)?;
-            if namespace.collection().starts_with(TEMPORARY_PREFIX) {
+            if namespace.collection().starts_with(TEMPORARY_PREFIX) && !is_member {
                 if read_only {
                     continue;
                 }
@@ -116,12 +123,87 @@ impl Catalog {
             return Ok(catalog);
         }
         for table in catalog.engine.tables()? {
-            let ours = |prefix| table.name().strip_prefix(prefix).is_some_and(|rest: &str| rest.parse::<u64>().is_ok());
-            if (ours("c-") || ours("i-") || ours(SPILL_PREFIX)) && !tables.contains(table.name()) {
+            let ours = if is_member { is_spill(table.name()) } else { is_ours(table.name()) || is_spill(table.name()) };
+            if ours && !tables.contains(table.name()) {
                 catalog.engine.drop_table(table.name())?;
             }
         }
         Ok(catalog)
+    }
+
+    /// Drops what an earlier process or primary has left half done: collections that were filled to replace others,
+    /// indexes that were not built to their end, tables that no row names. For a database with a committer, before any
+    /// other change; else it is done at open.
+    ///
+    /// # Errors
+    /// Those of the committer and of the engine.
+    pub fn clean_up(&self) -> Result<()> {
+        for (namespace, entry) in self.list(None) {
+            let Entry::Collection(state) = entry else { continue };
+            if namespace.collection().starts_with(TEMPORARY_PREFIX) {
+                self.drop_namespace(&namespace)?;
+                continue;
+            }
+            let schema = state.schema();
+            let unfinished: Vec<u64> = schema.others().filter(|index| !index.ready).map(|index| index.number).collect();
+            if !unfinished.is_empty() {
+                self.drop_indexes(&state, &unfinished)?;
+            }
+        }
+        let _changing = self.changing.lock();
+        let mut known = BTreeSet::new();
+        for (_, entry) in self.list(None) {
+            if let Entry::Collection(state) = entry {
+                known.extend(tables_of(&state, &state.schema()));
+            }
+        }
+        for table in self.engine.tables()? {
+            if is_ours(table.name()) && !known.contains(table.name()) {
+                self.drop_table(table.name())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits a transaction by the committer, or else by the engine. See [`Pending`] for what `applied` is.
+    ///
+    /// # Errors
+    /// `WriteConflict` (112); those of the committer and of the engine.
+    pub fn commit_transaction(
+        &self,
+        txn: Transaction,
+        durability: Option<Durability>,
+        applied: Option<Applied>,
+    ) -> Result<()> {
+        if let Some(committer) = &self.committer {
+            return committer.commit(Pending::new(txn, durability, applied));
+        }
+        match durability {
+            Some(durability) => txn.commit_with(durability)?,
+            None => txn.commit()?,
+        }
+        applied.into_iter().for_each(|applied| applied());
+        Ok(())
+    }
+
+    /// What commits in place of the engine.
+    #[must_use]
+    pub const fn committer(&self) -> Option<&Arc<dyn Committer>> {
+        self.committer.as_ref()
+    }
+
+    fn create_table(&self, name: &str, storage: StorageSpec) -> Result<Table> {
+        match &self.committer {
+            Some(committer) => committer.create_table(name, storage.layout),
+            None => Ok(self.engine.create_table(name, table_options(storage.layout))?),
+        }
+    }
+
+    fn drop_table(&self, name: &str) -> Result<()> {
+        match &self.committer {
+            Some(committer) => committer.drop_table(name),
+            None => Ok(self.engine.drop_table(name)?),
+        }
     }
 
     fn load(&self, namespace: &Namespace, bytes: &[u8], tables: &mut BTreeSet<String>) -> Result<Entry> {
@@ -133,12 +215,13 @@ impl Catalog {
             Ok(table)
         };
         let table = open(collection_table(number))?;
-        let unfinished = row.indexes.iter().any(|index| !index.ready);
-        let ready = row.indexes.into_iter().filter(|index| index.ready);
+        let is_member = self.committer.is_some();
+        let unfinished = !is_member && row.indexes.iter().any(|index| !index.ready);
+        let kept = row.indexes.into_iter().filter(|index| index.ready || is_member);
         let has_ids = row.options.capped.is_none();
-        let indexes = ready.map(|index| {
+        let indexes = kept.map(|index| {
             let table = open(index_table(index.number))?;
-            Ok(Arc::new(Index::new(index.number, table, index.spec, has_ids, true, &index.multikey)))
+            Ok(Arc::new(Index::new(index.number, table, index.spec, has_ids, index.ready, &index.multikey)))
         });
         let indexes = indexes.collect::<Result<_>>()?;
         let schema =
@@ -209,13 +292,13 @@ impl Catalog {
             Entry::View(Arc::new(options))
         } else {
             let number = self.take_number(&mut next)?;
-            let table = self.engine.create_table(&collection_table(number), table_options(options.storage))?;
+            let table = self.create_table(&collection_table(number), options.storage)?;
             let mut schema =
                 Schema { namespace: namespace.clone(), uuid, options, indexes: Vec::new(), dropped: false };
             if schema.options.capped.is_some() {
                 let (number, spec) =
                     (self.take_number(&mut next)?, IndexSpec::of_id(schema.options.collation.as_deref()));
-                let table = self.engine.create_table(&index_table(number), table_options(schema.options.storage))?;
+                let table = self.create_table(&index_table(number), schema.options.storage)?;
                 schema.indexes.push(Arc::new(Index::new(number, table, spec, false, true, &[])));
             }
             self.put_row(number, &schema, Some(created.finish()))?;
@@ -313,7 +396,7 @@ impl Catalog {
         }
         self.names.write().remove(namespace);
         for table in tables {
-            self.engine.drop_table(&table)?;
+            self.drop_table(&table)?;
         }
         Ok(true)
     }
@@ -386,7 +469,7 @@ impl Catalog {
         names.remove(from);
         names.insert(to.clone(), Entry::Collection(state));
         drop(names);
-        tables.iter().try_for_each(|table| Ok(self.engine.drop_table(table)?))
+        tables.iter().try_for_each(|table| self.drop_table(table))
     }
 
     fn rename_row(
@@ -439,7 +522,7 @@ impl Catalog {
                     return Err(Error::new(ErrorCode::CANNOT_CREATE_INDEX, what));
                 }
                 let number = self.take_number(&mut next)?;
-                let table = self.engine.create_table(&index_table(number), table_options(spec.storage))?;
+                let table = self.create_table(&index_table(number), spec.storage)?;
                 let has_ids = state.capped.is_none();
                 let index = Arc::new(Index::new(number, table, spec.clone(), has_ids, false, &[]));
                 changed.indexes.push(Arc::clone(&index));
@@ -501,7 +584,7 @@ impl Catalog {
             Ok((changed, !schema.dropped))
         })?;
         for number in numbers.iter().filter(|_| dropped) {
-            self.engine.drop_table(&index_table(*number))?;
+            self.drop_table(&index_table(*number))?;
         }
         Ok(())
     }
@@ -618,9 +701,9 @@ impl Catalog {
             if self.recorder.is_on() && !events.is_empty() {
                 txn.note(Note { time: Some(time), events: events.clone(), ..Note::default() }.encode());
             }
-            match txn.commit_with(Durability::Sync) {
-                Err(error) if error.kind() == spinney::ErrorKind::Conflict => {}
-                committed => return Ok(committed.map(|()| time)?),
+            match self.commit_transaction(txn, Some(Durability::Sync), None) {
+                Err(error) if error.is_conflict() => {}
+                committed => return committed.map(|()| time),
             }
         }
     }
@@ -693,6 +776,21 @@ fn index_table(number: u64) -> String {
     format!("i-{number}")
 }
 
-fn table_options(storage: StorageSpec) -> TableOptions {
-    TableOptions::default().layout(storage.layout)
+/// The options of the tables of collections and indexes.
+pub(crate) fn table_options(layout: Layout) -> TableOptions {
+    TableOptions::default().layout(layout)
+}
+
+/// Whether a table of this name is a collection's or an index's.
+fn is_ours(name: &str) -> bool {
+    ["c-", "i-"].iter().any(|prefix| is_numbered(name, prefix))
+}
+
+/// Whether a table of this name is one of what a pipeline did not keep in memory.
+fn is_spill(name: &str) -> bool {
+    is_numbered(name, SPILL_PREFIX)
+}
+
+fn is_numbered(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|rest| rest.parse::<u64>().is_ok())
 }

@@ -90,7 +90,8 @@ fn build_part(
     for (index, found) in &lacking {
         catalog.add_multikey(&mut txn, schema, index, found)?;
     }
-    txn.commit()?;
+    // The guard of the collection stays with this thread.
+    catalog.commit_transaction(txn, None, None)?;
     lacking.iter().for_each(|(index, found)| index.stored_multikey(found));
     Ok(last)
 }

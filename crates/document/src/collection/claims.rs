@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use spinney::{Durability, ErrorKind, Table, Transaction};
+use spinney::{ErrorKind, Table, Transaction};
 
 use crate::base::error::TRANSIENT_TRANSACTION_ERROR;
 use crate::base::{Error, ErrorCode, Result};
@@ -76,16 +76,7 @@ impl Claims {
         claimed.map_err(|error| self.labeled(error))
     }
 
-    /// Commits.
-    pub(super) fn commit(&self, txn: Transaction, durability: Option<Durability>) -> Result<()> {
-        let committed = match durability {
-            Some(durability) => txn.commit_with(durability),
-            None => txn.commit(),
-        };
-        committed.map_err(|error| self.labeled(Error::from(error)))
-    }
-
-    fn labeled(&self, error: Error) -> Error {
+    pub(super) fn labeled(&self, error: Error) -> Error {
         if error.is_conflict() && self.is_of_caller() { error.with_label(TRANSIENT_TRANSACTION_ERROR) } else { error }
     }
 }

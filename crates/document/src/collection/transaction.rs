@@ -188,16 +188,29 @@ impl DocumentTransaction {
             };
             txn.note(note.encode());
         }
-        claims.commit(txn, durability)?;
-        created.into_iter().for_each(|created| created.keep());
-        multikey.iter().for_each(|(index, found)| index.stored_multikey(found));
-        // Before others may change the collection's schema, or count.
-        added.iter().for_each(|(documents, added)| {
-            documents.fetch_add(*added, Ordering::AcqRel);
-        });
-        drop(held);
-        capped.into_iter().for_each(CappedWrite::committed);
-        Ok(())
+        let applied = move || {
+            multikey.iter().for_each(|(index, found)| index.stored_multikey(found));
+            // Before others may change the collection's schema, or count.
+            added.iter().for_each(|(documents, added)| {
+                documents.fetch_add(*added, Ordering::AcqRel);
+            });
+            drop(held);
+            capped.into_iter().for_each(CappedWrite::committed);
+        };
+        let committed = if catalog.committer().is_some() {
+            catalog.commit_transaction(txn, durability, Some(Box::new(applied)))
+        } else {
+            catalog.commit_transaction(txn, durability, None).map(|()| applied())
+        };
+        match committed {
+            // Nothing was committed: what was created for it goes.
+            Err(error) if error.is_conflict() || catalog.committer().is_none() => Err(claims.labeled(error)),
+            committed => {
+                // It is committed, or may be.
+                created.into_iter().for_each(|created| created.keep());
+                committed
+            }
+        }
     }
 
     /// Notes that the transaction adds documents to a collection, or removes some.

@@ -7,7 +7,7 @@ use crate::aggregate::Rows;
 use crate::base::{Environment, Error, ErrorCode, Result, System};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, ObjectIds};
 use crate::catalog::index_spec::ID_INDEX;
-use crate::catalog::{Catalog, CollectionOptions, CollectionState, Entry, IndexSpec, Namespace};
+use crate::catalog::{Catalog, CollectionOptions, CollectionState, Committer, Entry, IndexSpec, Namespace};
 use crate::collection::build::build;
 use crate::collection::handle::transact;
 use crate::collection::{Collection, DocumentTransaction, WriteOptions};
@@ -58,7 +58,28 @@ impl Database {
     /// # Errors
     /// As [`Self::with_engine`].
     pub fn with_parts(engine: spinney::Database, environment: Arc<dyn Environment>) -> Result<Self> {
-        let catalog = Arc::new(Catalog::open(engine, Arc::clone(&environment))?);
+        Self::of_parts(engine, environment, None)
+    }
+
+    /// The document database in an open database of the engine, with what commits in place of the engine. What an
+    /// earlier process has left half done stays until [`Catalog::clean_up`].
+    ///
+    /// # Errors
+    /// As [`Self::with_engine`].
+    pub fn with_committer(
+        engine: spinney::Database,
+        environment: Arc<dyn Environment>,
+        committer: Arc<dyn Committer>,
+    ) -> Result<Self> {
+        Self::of_parts(engine, environment, Some(committer))
+    }
+
+    fn of_parts(
+        engine: spinney::Database,
+        environment: Arc<dyn Environment>,
+        committer: Option<Arc<dyn Committer>>,
+    ) -> Result<Self> {
+        let catalog = Arc::new(Catalog::open(engine, Arc::clone(&environment), committer)?);
         let ids = Arc::new(ObjectIds::new(environment.random()));
         Ok(Self { catalog, ids, environment })
     }

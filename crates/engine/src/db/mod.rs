@@ -26,6 +26,7 @@ pub use self::api::change_feed::{ChangeFeed, Commit};
 pub use self::api::database::{Database, DatabaseBuilder};
 pub use self::api::key_range::{KeyRange, prefix_range};
 pub use self::api::live_stats::LiveStats;
+pub use self::api::prepared::Prepared;
 pub use self::api::range::Range;
 pub use self::api::ranges::Ranges;
 pub use self::api::read_tracker::Isolation;

@@ -15,6 +15,8 @@
 //! | changes | table id, kind (1 byte), key with length; of a put or merge the value with length |
 //! | note | with length, if there is one: bytes of the program, which are part of no table |
 //!
+//! A commit may have a note and no changes; it has a seqnum too.
+//!
 //! A range tombstone has the first key of its range with length, and the key behind its last with length. Either may be
 //! empty: the range then begins at the first, or ends at the last, of all keys.
 
@@ -24,7 +26,7 @@ use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::key::{KEY_BYTES_MAX, check_key, check_value};
 use crate::base::num::u64_of;
 use crate::base::value::ByteSource;
-use crate::base::{Entry, Error, Kind, Result, SeqNum, TableId};
+use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, TableId};
 use crate::tree::Limits;
 use crate::tree::memtable::EntryOffset;
 
@@ -168,6 +170,33 @@ impl Changes {
         self.note_bytes > 0
     }
 
+    /// How many of them are not of logged tables.
+    #[must_use]
+    pub const fn unlogged_count(&self) -> u64 {
+        self.unlogged.count
+    }
+
+    /// Whether the redo log has a record of them: of changes of logged tables, or of a note alone.
+    #[must_use]
+    pub const fn is_logged(&self) -> bool {
+        self.logged.count > 0 || self.note_bytes > 0
+    }
+
+    /// How many seqnums their commit takes: a note alone has one too, so that it has its place among the commits.
+    #[must_use]
+    pub const fn seqnums(&self) -> u64 {
+        if self.count() == 0 { 1 } else { self.count() }
+    }
+
+    /// The record of a commit whose seqnums are not known yet: that of the first is 0.
+    #[must_use]
+    pub fn record(&self) -> Vec<u8> {
+        let mut record = Vec::with_capacity(self.logged.bytes.len() + 16);
+        put_record_header(&mut record, SeqNum(0), self.logged.count);
+        record.extend_from_slice(&self.logged.bytes);
+        record
+    }
+
     /// Where the encoded changes of logged tables end.
     const fn changes_end(&self) -> usize {
         self.logged.bytes.len() - self.note_bytes
@@ -307,10 +336,16 @@ impl<'a> Record<'a> {
         let mut changes = Decoder::new(payload);
         let first = SeqNum(changes.varint()?);
         let count = changes.varint()?;
-        if count > u64_of(payload.len()) || first.0.checked_add(count).is_none_or(|end| end > SeqNum::MAX.0) {
+        if count > u64_of(payload.len()) || first.0.checked_add(count.max(1)).is_none_or(|end| end > SeqNum::MAX.0) {
             return Err(Malformed);
         }
         Ok(Self { first, count, changes })
+    }
+
+    /// The seqnum behind the last that its commit took, of those in the log.
+    #[must_use]
+    pub const fn next(&self) -> SeqNum {
+        SeqNum(self.first.0 + if self.count == 0 { 1 } else { self.count })
     }
 
     /// Calls `visit` with each change and its seqnum; gives the note, which is empty when there is none.
@@ -332,6 +367,21 @@ impl<'a> Record<'a> {
         let note = self.changes.len_prefixed().map_err(|_| malformed())?;
         if self.changes.is_empty() && !note.is_empty() { Ok(note) } else { Err(malformed()) }
     }
+}
+
+/// The changes and the note of a record, as [`Prepared::record`](crate::Prepared::record) gives it. The bytes may come
+/// from anywhere.
+///
+/// # Errors
+/// `Corruption` for bytes that are no record.
+pub fn decode_record(record: &[u8]) -> Result<(Vec<Change<'_>>, &[u8])> {
+    let malformed = || Error::new(ErrorKind::Corruption, "the bytes are no record of changes");
+    let (decoded, mut changes) = (Record::decode(record).map_err(|_| malformed())?, Vec::new());
+    let note = decoded.for_each(malformed, |_, change| {
+        changes.push(change);
+        Ok(())
+    })?;
+    Ok((changes, note))
 }
 
 #[inline]

@@ -1,19 +1,21 @@
 //! A batch of blind writes.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ptr;
 use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
 
 use crate::base::num::usize_of;
-use crate::base::{Error, Kind, Result};
+use crate::base::{Error, Kind, Result, TableId};
 use crate::db::commit::validation::Seen;
 use crate::db::open::core::Core;
 use crate::db::state::options::Durability;
 use crate::db::state::table::TableState;
 use crate::tree::Limits;
-use crate::txn::batch::{Change, Changes};
+use crate::txn::batch::{Change, Changes, decode_record};
 
 use super::handle::DatabaseHandle;
 use super::key_range::{KeyRange, limits};
@@ -173,12 +175,77 @@ impl Batch {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A commit whose note is longer than 64 MiB, or that has a note and no change of a logged table, is refused with
-    /// `Invalid`.
+    /// A batch of a note and no changes is committed too: the log and the change feed have it, and no table.
+    ///
+    /// A commit whose note is longer than 64 MiB is refused with `Invalid`.
     pub fn note(&mut self, note: impl AsRef<[u8]>) {
         if let Err(error) = self.changes.set_note(note.as_ref()) {
             self.refused.get_or_insert(error);
         }
+    }
+
+    /// Adds a change such as a [record](crate::decode_record) or the change feed has it, of a table that may have
+    /// another id here.
+    ///
+    /// ```
+    /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// # let copy = Database::open(dir.path().join("copy"), Options::default())?;
+    /// let people = db.create_table("people", TableOptions::default())?;
+    /// # copy.create_table("others", TableOptions::default())?;
+    /// let there = copy.create_table("people", TableOptions::default())?;
+    /// let mut feed = db.changes(db.log_end())?;
+    /// people.put("ann", "42")?;
+    /// for commit in &mut feed {
+    ///     let (commit, mut batch) = (commit?, Batch::new());
+    ///     commit.changes().iter().for_each(|change| batch.change(&there, change));
+    ///     copy.write_with(&batch, Durability::Buffered)?;
+    /// }
+    /// assert_eq!(there.get("ann")?.as_deref(), Some(&b"42"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// What cannot be stored is remembered, as with other changes.
+    pub fn change(&mut self, table: &Table, change: &Change<'_>) {
+        match change.kind {
+            Kind::Put => self.put(table, change.key, change.value),
+            Kind::Merge => self.merge(table, change.key, change.value),
+            Kind::Delete | Kind::SingleDelete | Kind::RangeDelete => {
+                self.push(table, change.kind, change.key, change.value);
+            }
+            Kind::PutPointer => {
+                let error = Error::invalid("a pointer to a value file is no change of a batch");
+                self.refused.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Adds the changes of a [record](crate::Prepared::record) in their order. `resolve` gives the table here for the
+    /// id that it has where the record was made. Returns the record's note, which the batch does not take over.
+    ///
+    /// The bytes may come from anywhere: what is no record is refused, and adds nothing.
+    ///
+    /// # Errors
+    /// `Corruption` for bytes that are no record; what `resolve` says. The batch is as it was then.
+    pub fn append_record<'r>(
+        &mut self,
+        record: &'r [u8],
+        mut resolve: impl FnMut(TableId) -> Result<Table>,
+    ) -> Result<&'r [u8]> {
+        let (changes, note) = decode_record(record)?;
+        let mut tables: BTreeMap<TableId, Table> = BTreeMap::new();
+        for change in &changes {
+            if let Entry::Vacant(entry) = tables.entry(change.table) {
+                entry.insert(resolve(change.table)?);
+            }
+        }
+        for change in &changes {
+            if let Some(table) = tables.get(&change.table) {
+                self.change(table, change);
+            }
+        }
+        Ok(note)
     }
 
     pub(crate) fn push(&mut self, table: &Table, kind: Kind, key: &[u8], value: &[u8]) {
@@ -242,6 +309,12 @@ impl Batch {
     ) -> Result<()> {
         self.check(db)?;
         db.core().commits.commit(Cow::Owned(self.changes), &self.tables, durability, seen)
+    }
+
+    /// The changes and the tables that they are of, when they can be committed to a database.
+    pub(super) fn checked(&self, db: &DatabaseHandle) -> Result<(&Changes, &[Arc<TableState>])> {
+        self.check(db)?;
+        Ok((&self.changes, &self.tables))
     }
 
     /// Checks that it can be committed to a database.

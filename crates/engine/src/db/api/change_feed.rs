@@ -63,7 +63,7 @@ pub struct Commit {
     pub end: Lsn,
     /// The place of its first change in the order of visibility; each later change has the next.
     pub seqnum: SeqNum,
-    /// How many changes it has.
+    /// How many changes it has; none when it carries a note alone.
     pub count: u64,
     payload: Vec<u8>,
     names: Names,
@@ -152,7 +152,8 @@ impl ChangeFeed {
             }
         })?;
         // It is durable, but its thread may not have shown it to readers yet.
-        if SeqNum((seqnum.0 + count).saturating_sub(1)) > core.state.snapshots.published() {
+        // A note alone has a seqnum too.
+        if SeqNum((seqnum.0 + count.max(1)).saturating_sub(1)) > core.state.snapshots.published() {
             return Ok(None);
         }
         let Some(Logged { start: lsn, end, payload }) = self.cursor.take() else { return Ok(None) };

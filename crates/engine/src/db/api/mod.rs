@@ -10,6 +10,7 @@ mod key_writes;
 pub(crate) mod live_stats;
 mod locking;
 mod own_writes;
+pub(crate) mod prepared;
 pub(crate) mod range;
 pub(crate) mod ranges;
 pub(crate) mod read_tracker;

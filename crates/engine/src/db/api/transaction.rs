@@ -527,6 +527,13 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn commit_with(self, durability: Durability) -> Result<()> {
+        let (batch, tracked) = (self.batch(), self.reads.checked().take());
+        let seen = Seen { seqnum: self.snapshot.seqnum(), reads: tracked.reads() };
+        batch.commit_owned(self.snapshot.db(), durability, Some(seen))
+    }
+
+    /// What the transaction writes, with its note.
+    pub(super) fn batch(&self) -> Batch {
         let mut batch = Batch::new();
         for writes in self.writes.tables.values() {
             let TableWrites { table, own } = writes;
@@ -534,9 +541,7 @@ impl Transaction {
             own.keys.for_each(|(key, own)| own.iter().for_each(|(kind, value)| batch.push(table, kind, key, value)));
         }
         batch.note(&self.note);
-        let tracked = self.reads.checked().take();
-        let seen = Seen { seqnum: self.snapshot.seqnum(), reads: tracked.reads() };
-        batch.commit_owned(self.snapshot.db(), durability, Some(seen))
+        batch
     }
 
     /// Drops the transaction and its writes.

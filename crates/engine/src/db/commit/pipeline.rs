@@ -114,10 +114,7 @@ impl CommitPipeline {
         seen: Option<Seen<'_>>,
     ) -> Result<()> {
         self.state.health.check_writable()?;
-        if changes.has_note() && changes.logged_count() == 0 {
-            return Err(Error::invalid("a note goes with a change of a table that has a redo log: there is none"));
-        }
-        if changes.count() == 0 {
+        if changes.count() == 0 && !changes.has_note() {
             return Ok(());
         }
         // Kept to the end: what waited for memory has its share until the memtables hold it.
@@ -144,7 +141,7 @@ impl CommitPipeline {
         self.make_durable(writes.changes, &ticket, durability)?;
         self.publish(ticket.seqnums)?;
         self.state.counters.commits.fetch_add(1, Ordering::Relaxed);
-        let logged = writes.changes.logged_count() > 0;
+        let logged = writes.changes.is_logged();
         let begins_interval = logged && durability == Durability::Interval && self.interval.begin();
         if begins_interval || self.log.wants_spare() {
             self.state.wakers.wake_sync();
@@ -178,15 +175,20 @@ impl CommitPipeline {
         self.state.health.check_open()?;
         tables.iter().try_for_each(|table| table.check())?;
         let first = order.next_seqnum;
-        let in_log = match changes.logged_count() {
-            0 => self.log.tail()..self.log.tail(),
-            count => self.append(order, count, body)?,
+        let in_log = match changes.is_logged() {
+            false => self.log.tail()..self.log.tail(),
+            true => self.append(order, changes.logged_count(), body)?,
         };
-        order.next_seqnum = SeqNum(first.0 + changes.count());
+        order.next_seqnum = SeqNum(first.0 + changes.seqnums());
         order.note(changes, tables, first, self.open_counts());
         let begin = CommitPoint { next_seqnum: first, lsn: in_log.start };
         let end = CommitPoint { next_seqnum: order.next_seqnum, lsn: in_log.end };
         Ok(self.enter_versions(writes, begin..end))
+    }
+
+    /// Refuses changes of a transaction that depends on something that has changed.
+    pub(crate) fn check(&self, changes: &Changes, tables: &[Arc<TableState>], seen: Seen<'_>) -> Result<()> {
+        lock_and_check((&self.order, &self.state), (changes, tables), Some(seen)).map(drop)
     }
 
     fn open_counts(&self) -> OpenCounts {
@@ -244,7 +246,7 @@ impl CommitPipeline {
     /// thread that syncs for several commits publishes them all.
     fn make_durable(&self, changes: &Changes, ticket: &Ticket, durability: Durability) -> Result<()> {
         let durable = match durability {
-            _ if changes.logged_count() == 0 => Ok(()),
+            _ if !changes.is_logged() => Ok(()),
             Durability::Sync => {
                 self.state.publisher.inserted(ticket.seqnums, ticket.end);
                 self.log.sync(ticket.end)

@@ -115,7 +115,7 @@ pub(crate) fn read_record<'a>(
 ) -> Result<SeqNum> {
     let malformed = || Error::corruption(log, start.0, "a log record passes its checksum but makes no sense");
     let record = Record::decode(payload).map_err(|_| malformed())?;
-    let next = SeqNum(record.first.0 + record.count).min(SeqNum::MAX);
+    let next = record.next().min(SeqNum::MAX);
     record.for_each(malformed, visit)?;
     Ok(next)
 }

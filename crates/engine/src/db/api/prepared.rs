@@ -1,0 +1,103 @@
+//! A transaction that was prepared: it will not conflict, and nothing of it is visible.
+//!
+//! For programs that agree elsewhere on what is committed, such as the members of a replica set: the transaction is
+//! checked and its keys are locked here, its record goes to the others, and all apply the same record
+//! ([`Batch::append_record`]). This is the first phase of a two-phase commit (Gray 1978).
+
+use crate::base::{Error, ErrorKind, Result, TableId};
+use crate::db::commit::validation::Seen;
+use crate::txn::batch::Change;
+use crate::txn::locks::Target;
+
+use super::row_locks::RowLocks;
+use super::transaction::Transaction;
+
+/// What [`Transaction::prepare`] gives: the record of the changes, and the locks of their keys. Dropping it releases
+/// the locks.
+#[derive(Debug)]
+pub struct Prepared {
+    record: Vec<u8>,
+    tables: Vec<(TableId, String)>,
+    _locks: Option<RowLocks>,
+}
+
+impl Prepared {
+    /// The changes and the note, for [`Batch::append_record`](crate::Batch::append_record). Its format is that of a
+    /// record of the redo log.
+    #[must_use]
+    pub fn record(&self) -> &[u8] {
+        &self.record
+    }
+
+    /// The ids that the record has of tables, with their names.
+    pub fn tables(&self) -> impl Iterator<Item = (TableId, &str)> {
+        self.tables.iter().map(|(id, name)| (*id, &**name))
+    }
+}
+
+impl Transaction {
+    /// Prepares the commit: locks every key and range that is written, waiting for others as long as the transaction
+    /// waits for locks, and checks that nothing conflicts. Nothing becomes visible, and nothing is durable.
+    ///
+    /// While the result lives no other transaction can prepare changes of the same keys. A program that commits some
+    /// transactions by [`Transaction::commit`] and prepares others must keep their keys apart: a commit asks for no
+    /// locks. The changes are committed by a batch with the record, before the locks are released.
+    ///
+    /// ```
+    /// # use spinney::{Batch, Database, Durability, ErrorKind, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let seats = db.create_table("seats", TableOptions::default())?;
+    /// let mut txn = db.begin();
+    /// txn.put(&seats, "1", "Ann")?;
+    /// let prepared = txn.prepare()?;
+    /// assert_eq!(seats.get("1")?, None);
+    /// let mut other = db.begin();
+    /// other.set_lock_wait(std::time::Duration::ZERO);
+    /// other.put(&seats, "1", "Bob")?;
+    /// assert_eq!(other.prepare().unwrap_err().kind(), ErrorKind::Timeout);
+    /// let mut batch = Batch::new();
+    /// batch.append_record(prepared.record(), |_| Ok(seats.clone()))?;
+    /// db.write_with(&batch, Durability::Buffered)?;
+    /// drop(prepared);
+    /// assert_eq!(seats.get("1")?.as_deref(), Some(&b"Ann"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Conflict` as [`Transaction::commit`]; `Timeout` and `Deadlock` as [`Transaction::get_for_update`];
+    /// `Unsupported` for a serializable transaction that has read, as nothing protects its reads until the commit, and
+    /// for changes of tables without a redo log; `Poisoned`, `Closed`. The transaction is rolled back then.
+    pub fn prepare(mut self) -> Result<Prepared> {
+        let (batch, db) = (self.batch(), self.snapshot.db().clone());
+        let core = db.core();
+        core.state.health.check_writable()?;
+        let tracked = self.reads.checked().take();
+        if self.reads.is_serializable() && tracked.reads().is_some() {
+            let message = "a serializable transaction that has read cannot be prepared: use snapshot isolation";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let (changes, tables) = batch.checked(&db)?;
+        if changes.unlogged_count() > 0 {
+            let message = "changes of a table without a redo log cannot be prepared";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let mut locks = self.locks.take();
+        for change in changes.iter() {
+            locks.get_or_insert_with(|| RowLocks::new(&db)).lock(target(&change), self.lock_wait)?;
+        }
+        // Behind the locks: those that had them have committed by now.
+        core.commits.check(changes, tables, Seen { seqnum: self.snapshot.seqnum(), reads: tracked.reads() })?;
+        let tables = tables.iter().map(|table| (table.id, table.name.clone())).collect();
+        Ok(Prepared { record: changes.record(), tables, _locks: locks })
+    }
+}
+
+/// What a change needs the lock of. A merge too, whether it commutes or not: a put of the same key that another
+/// transaction has prepared does not know of it.
+fn target(change: &Change<'_>) -> Target {
+    match change.range() {
+        Some(range) => Target::Range(change.table, range),
+        None => Target::Key(change.table, change.key.to_vec()),
+    }
+}
