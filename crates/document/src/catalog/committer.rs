@@ -82,7 +82,7 @@ impl Pending {
             ErrorKind::Timeout => Error::new(ErrorCode::WRITE_CONFLICT, error.to_string()),
             _ => Error::from(error),
         })?;
-        Ok(PreparedCommit { applied: self.applied, prepared })
+        Ok(PreparedCommit { applied: self.applied, prepared, is_abandoned: false })
     }
 }
 
@@ -96,6 +96,7 @@ impl fmt::Debug for Pending {
 pub struct PreparedCommit {
     applied: Option<Applied>,
     prepared: spinney::Prepared,
+    is_abandoned: bool,
 }
 
 impl PreparedCommit {
@@ -110,8 +111,19 @@ impl PreparedCommit {
         self.prepared.tables()
     }
 
+    /// [`Committer::commit`] returns an error although the commit may be applied later: so its session is told of it
+    /// then. Before `commit` returns.
+    pub const fn abandon(&mut self) {
+        self.is_abandoned = true;
+    }
+
+    /// Whether nobody waits for it any more.
+    pub(crate) const fn is_abandoned(&self) -> bool {
+        self.is_abandoned
+    }
+
     /// The record is applied: brings memory in line, and releases the locks.
-    pub fn applied(self) {
+    pub(crate) fn applied(self) {
         if let Some(applied) = self.applied {
             applied();
         }

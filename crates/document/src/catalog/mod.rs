@@ -13,6 +13,7 @@
 pub mod capped;
 mod clustered;
 pub mod committer;
+pub mod follow;
 pub mod index_entry;
 pub mod index_spec;
 pub mod namespace;
@@ -24,9 +25,10 @@ pub mod state;
 
 pub use capped::{Capped, CappedLimits, CappedLock, Holdings};
 pub use committer::{Committer, Pending, PreparedCommit};
+pub use follow::Followed;
 pub use index_spec::{IndexSpec, StorageSpec};
 pub use namespace::Namespace;
 pub use options::CollectionOptions;
-pub use record::{Past, Recorder, Since};
+pub use record::{Past, Recorder, SessionListener, Since};
 pub use registry::{Catalog, Entry};
 pub use state::{CollectionState, Index, Schema, SchemaGuard, Uses};

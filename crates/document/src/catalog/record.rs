@@ -11,7 +11,9 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -25,7 +27,7 @@ use crate::notes::{ClusterClock, Note, SessionNote};
 const PAST: &str = "#h-";
 
 /// The key of the moment since which commits have notes.
-const SINCE: &str = "#r";
+pub(super) const SINCE: &str = "#r";
 
 /// The most positions of the log that are remembered by their time.
 const POINTS_MAX: usize = 100_000;
@@ -64,15 +66,74 @@ pub struct Recorder {
     environment: Arc<dyn Environment>,
     since: Option<Since>,
     past: RwLock<Vec<Past>>,
-    /// What the log said of sessions at open.
-    sessions: HashMap<([u8; 16], String), SessionNote>,
-    /// Positions before which no commit of this time or later stands, in ascending order.
-    points: Mutex<Vec<(Timestamp, Lsn)>>,
+    sessions: Mutex<Sessions>,
+    /// By times.
+    points: Mutex<Points<Timestamp>>,
+    /// By the positions of commits of a replica set.
+    positions: Mutex<Points<u64>>,
+    /// The newest position of a commit of a replica set that readers see; 0 when there was none.
+    position: AtomicU64,
+}
+
+/// Is told what other members of a replica set have done in sessions.
+pub trait SessionListener: fmt::Debug + Send + Sync {
+    /// A commit was applied that was made in a session.
+    fn remember(&self, note: SessionNote);
+}
+
+/// Sessions of commits, until somebody listens.
+#[derive(Debug, Default)]
+struct Sessions {
+    /// What the log said of them at open, and commits since that nobody listened to.
+    kept: SessionNotes,
+    listeners: Vec<Weak<dyn SessionListener>>,
+}
+
+/// What was done under the newest number of each session.
+type SessionNotes = HashMap<([u8; 16], String), SessionNote>;
+
+/// Positions before which nothing stands that is as late or later, in ascending order.
+#[derive(Debug)]
+struct Points<T>(Vec<(T, Lsn)>);
+
+impl<T: Copy + Ord> Points<T> {
+    const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds a point, and forgets every second one when there are too many.
+    fn add(&mut self, at: T, lsn: Lsn) {
+        if self.0.len() == POINTS_MAX {
+            let mut number = 0;
+            self.0.retain(|_| {
+                number += 1;
+                number % 2 == 0
+            });
+        }
+        self.0.push((at, lsn));
+    }
+
+    fn last(&self) -> Option<T> {
+        self.0.last().map(|(at, _)| *at)
+    }
+
+    fn before(&self, at: T) -> Option<Lsn> {
+        let behind = self.0.partition_point(|(known, _)| *known <= at);
+        self.0.get(behind.checked_sub(1)?).map(|(_, lsn)| *lsn)
+    }
+}
+
+/// How many commits of a replica set are between two whose places in the log are remembered.
+const POSITIONS_STEP: u64 = 256;
+
+/// Whether a key of the catalog's table is one of a former name.
+pub(super) fn is_past(key: &[u8]) -> bool {
+    key.starts_with(PAST.as_bytes())
 }
 
 /// Whether a key of the catalog's table is one of this file.
 pub(super) fn is_record(key: &[u8]) -> bool {
-    key == SINCE.as_bytes() || key.starts_with(PAST.as_bytes())
+    key == SINCE.as_bytes() || is_past(key)
 }
 
 impl Recorder {
@@ -108,8 +169,10 @@ impl Recorder {
             environment,
             since,
             past: RwLock::new(past),
-            points: Mutex::default(),
-            sessions: seen.sessions,
+            points: Mutex::new(Points::new()),
+            positions: Mutex::new(Points::new()),
+            position: AtomicU64::new(seen.position),
+            sessions: Mutex::new(Sessions { kept: seen.sessions, listeners: Vec::new() }),
         })
     }
 
@@ -119,9 +182,26 @@ impl Recorder {
         &self.clock
     }
 
-    /// What the log said at open of the newest numbers of sessions.
-    pub fn sessions(&self) -> impl Iterator<Item = &SessionNote> {
-        self.sessions.values()
+    /// Tells a listener from now on what is done in sessions by other members of a replica set; at once, what the log
+    /// said at open, and what was done since while nobody listened.
+    pub fn listen(&self, listener: &Arc<dyn SessionListener>) {
+        let mut sessions = self.sessions.lock();
+        sessions.kept.values().for_each(|note| listener.remember(note.clone()));
+        sessions.listeners.push(Arc::downgrade(listener));
+    }
+
+    /// A commit of another member was applied that was made in a session.
+    pub(super) fn remember(&self, note: SessionNote) {
+        let listeners: Vec<_> = {
+            let mut sessions = self.sessions.lock();
+            sessions.listeners.retain(|listener| listener.strong_count() > 0);
+            if sessions.listeners.is_empty() {
+                remember(&mut sessions.kept, note);
+                return;
+            }
+            sessions.listeners.iter().filter_map(Weak::upgrade).collect()
+        };
+        listeners.iter().for_each(|listener| listener.remember(note.clone()));
     }
 
     /// Since when all commits have notes; nothing when they have none.
@@ -142,26 +222,50 @@ impl Recorder {
         let time = self.clock.tick(self.environment.now_ms());
         if self.is_on() {
             let mut points = self.points.lock();
-            if points.last().is_none_or(|(last, _)| last.time < time.time) {
-                if points.len() == POINTS_MAX {
-                    let mut at = 0;
-                    points.retain(|_| {
-                        at += 1;
-                        at % 2 == 0
-                    });
-                }
-                points.push((time, engine.log_end()));
+            if points.last().is_none_or(|last| last.time < time.time) {
+                points.add(time, engine.log_end());
             }
         }
         time
     }
 
+    /// A commit of a replica set is going to be written, at this position of the log or behind it.
+    pub(super) fn writing(&self, time: Option<Timestamp>, position: u64, log_end: Lsn) {
+        if let Some(time) = time {
+            self.clock.advance(time);
+            let mut points = self.points.lock();
+            if points.last().is_none_or(|last| last.time < time.time) {
+                points.add(time, log_end);
+            }
+        }
+        let mut positions = self.positions.lock();
+        if positions.last().is_none_or(|last| last.saturating_add(POSITIONS_STEP) <= position) {
+            positions.add(position, log_end);
+        }
+    }
+
+    /// Readers see the commits of the replica set up to a position.
+    pub fn advance_position(&self, position: u64) {
+        // Released to streams, which look for the commit then.
+        self.position.fetch_max(position, AtomicOrdering::AcqRel);
+    }
+
+    /// The newest position of a commit of a replica set that readers see; 0 when there was none.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.position.load(AtomicOrdering::Acquire)
+    }
+
+    /// A place in the log before which no commit of a position or a later one stands, if one is remembered.
+    #[must_use]
+    pub fn before_position(&self, position: u64) -> Option<Lsn> {
+        self.positions.lock().before(position)
+    }
+
     /// A position of the log before which no commit of a time or later stands, if one is remembered.
     #[must_use]
     pub fn position_before(&self, time: Timestamp) -> Option<Lsn> {
-        let points = self.points.lock();
-        let behind = points.partition_point(|(known, _)| *known <= time);
-        points.get(behind.checked_sub(1)?).map(|(_, lsn)| *lsn)
+        self.points.lock().before(time)
     }
 
     /// The name that a table's collection had at a time, when it has another one now or is dropped.
@@ -173,7 +277,7 @@ impl Recorder {
 
     /// Writes, within a transaction, that a name ends at a time.
     pub(super) fn put_past(txn: &mut Transaction, catalog: &Table, past: &Past) -> spinney::Result<()> {
-        let key = format!("{PAST}{:08x}-{:016x}", past.table.0, past.until.bits());
+        let key = past_key(past.table, past.until);
         let row = doc! {
             "ns": past.namespace.as_str(), "n": past.number.cast_signed(), "uuid": Value::Binary(4, &past.uuid),
             "time": Value::Timestamp(past.until),
@@ -185,6 +289,11 @@ impl Recorder {
     pub(super) fn ended(&self, past: Past) {
         self.past.write().push(past);
     }
+}
+
+/// The key of a former name of a table, which ended then.
+pub(super) fn past_key(table: TableId, until: Timestamp) -> String {
+    format!("{PAST}{:08x}-{:016x}", table.0, until.bits())
 }
 
 fn since_of(row: Document<'_>) -> Option<Since> {
@@ -216,7 +325,8 @@ fn read_past(table: &Table) -> Result<Vec<Past>> {
     Ok(found)
 }
 
-fn past_of(table: TableId, row: Document<'_>) -> Option<Past> {
+/// The former name that a row is of.
+pub(super) fn past_of(table: TableId, row: Document<'_>) -> Option<Past> {
     let (Value::Binary(_, uuid), Value::Timestamp(until)) = (row.get("uuid")?, row.get("time")?) else { return None };
     Some(Past {
         table,
@@ -232,7 +342,9 @@ fn past_of(table: TableId, row: Document<'_>) -> Option<Past> {
 struct Seen {
     /// The time of the oldest commit that has one.
     oldest: Option<Timestamp>,
-    sessions: HashMap<([u8; 16], String), SessionNote>,
+    sessions: SessionNotes,
+    /// The newest position of a commit of a replica set.
+    position: u64,
 }
 
 impl Seen {
@@ -257,21 +369,22 @@ impl Seen {
                 clock.advance(time);
                 self.oldest.get_or_insert(time);
             }
-            note.session.into_iter().for_each(|session| self.remember(session));
+            self.position = self.position.max(note.position.unwrap_or_default());
+            note.session.into_iter().for_each(|session| remember(&mut self.sessions, session));
         }
         Ok(())
     }
+}
 
-    /// Keeps what was done under the newest number of a session.
-    fn remember(&mut self, note: SessionNote) {
-        match self.sessions.entry((note.id, note.user.clone())) {
-            Entry::Vacant(entry) => drop(entry.insert(note)),
-            Entry::Occupied(mut entry) => match entry.get().txn_number.cmp(&note.txn_number) {
-                Ordering::Less => drop(entry.insert(note)),
-                Ordering::Equal => entry.get_mut().outcomes.extend(note.outcomes),
-                Ordering::Greater => {}
-            },
-        }
+/// Keeps what was done under the newest number of a session.
+fn remember(sessions: &mut SessionNotes, note: SessionNote) {
+    match sessions.entry((note.id, note.user.clone())) {
+        Entry::Vacant(entry) => drop(entry.insert(note)),
+        Entry::Occupied(mut entry) => match entry.get().txn_number.cmp(&note.txn_number) {
+            Ordering::Less => drop(entry.insert(note)),
+            Ordering::Equal => entry.get_mut().outcomes.extend(note.outcomes),
+            Ordering::Greater => {}
+        },
     }
 }
 
@@ -286,7 +399,7 @@ fn forget(
     let keeps = |past: &Past| oldest.is_some_and(|oldest| past.until.time + DISORDER_SECONDS >= oldest.time);
     let mut txn = engine.begin();
     for gone in past.iter().filter(|past| !keeps(past)) {
-        txn.delete(table, format!("{PAST}{:08x}-{:016x}", gone.table.0, gone.until.bits()))?;
+        txn.delete(table, past_key(gone.table, gone.until))?;
     }
     if stopped {
         txn.delete(table, SINCE)?;

@@ -17,7 +17,7 @@ use super::index_spec::{ID_INDEX, IndexSpec, StorageSpec};
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use super::record::{Past, Recorder, database_event, event, is_record};
-use super::row::{self, NUMBER_KEY};
+use super::row::{self, NUMBER_KEY, Row};
 use super::state::{CHANGE_WAIT, CollectionState, Index, Schema};
 use crate::aggregate::sorter::TABLE_PREFIX as SPILL_PREFIX;
 use crate::base::{Environment, Error, ErrorCode, Result};
@@ -32,7 +32,7 @@ pub const INDEXES_MAX: usize = 64;
 const TEMPORARY_PREFIX: &str = "tmp.agg_out.";
 
 /// The table of the catalog itself.
-const CATALOG: &str = "catalog";
+pub(super) const CATALOG: &str = "catalog";
 
 /// What a namespace names.
 #[derive(Clone, Debug)]
@@ -60,9 +60,9 @@ pub struct Catalog {
     environment: Arc<dyn Environment>,
     /// What commits in place of the engine.
     committer: Option<Arc<dyn Committer>>,
-    names: RwLock<BTreeMap<Namespace, Entry>>,
+    pub(super) names: RwLock<BTreeMap<Namespace, Entry>>,
     /// The next number of a table.
-    changing: Mutex<u64>,
+    pub(super) changing: Mutex<u64>,
     /// How many transactions are open that lock what they write.
     locking: Arc<AtomicUsize>,
     recorder: Recorder,
@@ -116,7 +116,16 @@ impl Catalog {
                 catalog.commit(None, |txn, _| txn.delete(&catalog.table, namespace.as_str()))?;
                 continue;
             }
-            let entry = catalog.load(&namespace, &bytes, &mut tables)?;
+            let row = row::decode(namespace.as_str(), &bytes)?;
+            let has_unfinished = row.indexes.iter().any(|index| !index.ready);
+            let entry = catalog.load(&namespace, row)?;
+            if let Entry::Collection(state) = &entry {
+                let schema = state.schema();
+                tables.extend(tables_of(state, &schema));
+                if has_unfinished && !is_member {
+                    catalog.put_row(state.number, &schema, None)?;
+                }
+            }
             catalog.names.write().insert(namespace, entry);
         }
         if read_only {
@@ -206,30 +215,25 @@ impl Catalog {
         }
     }
 
-    fn load(&self, namespace: &Namespace, bytes: &[u8], tables: &mut BTreeSet<String>) -> Result<Entry> {
-        let row = row::decode(namespace.as_str(), bytes)?;
+    /// What a row names. Without a committer indexes are left out that were not built to their end.
+    pub(super) fn load(&self, namespace: &Namespace, row: Row) -> Result<Entry> {
         let Some(number) = row.number else { return Ok(Entry::View(Arc::new(row.options))) };
-        let mut open = |name: String| -> Result<Table> {
-            let table = self.engine.table(&name)?.ok_or_else(|| row::corrupt(namespace.as_str(), &name))?;
-            tables.insert(name);
-            Ok(table)
-        };
-        let table = open(collection_table(number))?;
-        let is_member = self.committer.is_some();
-        let unfinished = !is_member && row.indexes.iter().any(|index| !index.ready);
+        let table = self.table_of(namespace, &collection_table(number))?;
+        let (has_ids, is_member) = (row.options.capped.is_none(), self.committer.is_some());
         let kept = row.indexes.into_iter().filter(|index| index.ready || is_member);
-        let has_ids = row.options.capped.is_none();
         let indexes = kept.map(|index| {
-            let table = open(index_table(index.number))?;
+            let table = self.table_of(namespace, &index_table(index.number))?;
             Ok(Arc::new(Index::new(index.number, table, index.spec, has_ids, index.ready, &index.multikey)))
         });
         let indexes = indexes.collect::<Result<_>>()?;
-        let schema =
-            Schema { namespace: namespace.clone(), uuid: row.uuid, options: row.options, indexes, dropped: false };
-        if unfinished {
-            self.put_row(number, &schema, None)?;
-        }
+        let (namespace, uuid, options) = (namespace.clone(), row.uuid, row.options);
+        let schema = Schema { namespace, uuid, options, indexes, dropped: false };
         Ok(Entry::Collection(Arc::new(CollectionState::new(number, table, schema))))
+    }
+
+    /// A table that a row of the catalog names.
+    pub(super) fn table_of(&self, namespace: &Namespace, name: &str) -> Result<Table> {
+        self.engine.table(name)?.ok_or_else(|| row::corrupt(namespace.as_str(), name))
     }
 
     /// The engine's database.
@@ -768,11 +772,19 @@ fn not_found(what: &str) -> Error {
     Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what)
 }
 
-fn collection_table(number: u64) -> String {
+/// The name of the table of a collection's documents.
+pub(super) fn collection_table(number: u64) -> String {
     format!("c-{number}")
 }
 
-fn index_table(number: u64) -> String {
+/// The number of the collection whose documents a table of this name has.
+#[must_use]
+pub fn collection_number(table: &str) -> Option<u64> {
+    table.strip_prefix("c-")?.parse().ok()
+}
+
+/// The name of the table of an index.
+pub(super) fn index_table(number: u64) -> String {
     format!("i-{number}")
 }
 

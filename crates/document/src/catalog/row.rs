@@ -23,6 +23,7 @@ use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 pub(super) const NUMBER_KEY: &[u8] = b"#";
 
 /// A row, read.
+#[derive(Debug)]
 pub(super) struct Row {
     /// Nothing for a view.
     pub(super) number: Option<u64>,
@@ -31,6 +32,7 @@ pub(super) struct Row {
     pub(super) indexes: Vec<IndexRow>,
 }
 
+#[derive(Debug)]
 pub(super) struct IndexRow {
     pub(super) number: u64,
     pub(super) spec: IndexSpec,

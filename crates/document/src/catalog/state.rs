@@ -3,13 +3,14 @@
 //! # Concurrency
 //! A [`CollectionState`] has a lock that every transaction which writes to the collection holds shared until it has
 //! committed, and a change of the schema alone: it waits for those that do not know the new indexes. A second lock,
-//! held for a moment only, guards the pointer to the [`Schema`].
+//! held for a moment only, guards the pointer to the [`Schema`]; a third is held while a commit of another member of a
+//! replica set is written, so that counts agree with what is there.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::{ArcRwLockReadGuard, RawRwLock, RwLock};
+use parking_lot::{ArcRwLockReadGuard, Mutex, RawRwLock, RwLock};
 use spinney::{SeqNum, Table};
 
 use super::capped::Capped;
@@ -33,6 +34,7 @@ const COUNT_WAIT: Duration = Duration::from_millis(100);
 pub struct SchemaGuard {
     _guard: ArcRwLockReadGuard<RawRwLock, ()>,
     schema: Arc<Schema>,
+    current: Arc<RwLock<Arc<Schema>>>,
 }
 
 impl SchemaGuard {
@@ -40,6 +42,13 @@ impl SchemaGuard {
     #[must_use]
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
+    }
+
+    /// Whether the collection has no other schema by now: one that another member of a replica set has made replaces it
+    /// whatever guards there are.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        Arc::ptr_eq(&self.schema, &self.current.read())
     }
 }
 
@@ -54,7 +63,9 @@ pub struct CollectionState {
     pub capped: Option<Capped>,
     /// Shared by transactions that write, alone by a change of the schema.
     writers: Arc<RwLock<()>>,
-    schema: RwLock<Arc<Schema>>,
+    /// Held while a commit of another member of a replica set is written.
+    followed: Mutex<()>,
+    schema: Arc<RwLock<Arc<Schema>>>,
     /// How many documents there are.
     pub documents: DocumentCount,
     /// The default collation, which the keys of the documents are in; it stays as it is.
@@ -148,7 +159,8 @@ impl CollectionState {
             collation: schema.options.collation.clone(),
             capped: schema.options.capped.map(|_| Capped::default()),
             writers: Arc::default(),
-            schema: RwLock::new(Arc::new(schema)),
+            followed: Mutex::default(),
+            schema: Arc::new(RwLock::new(Arc::new(schema))),
             documents: DocumentCount::default(),
             id_uses: Uses::default(),
         }
@@ -165,7 +177,7 @@ impl CollectionState {
             Some(before) => before,
             None => {
                 // Alone for a moment: what is committed and what was added agree then.
-                let alone = self.writers.try_write_for(COUNT_WAIT);
+                let alone = self.writers.try_write_for(COUNT_WAIT).zip(self.followed.try_lock_for(COUNT_WAIT));
                 let (snapshot, added) = (engine.snapshot(), self.documents.added.load(Ordering::Acquire));
                 let agree = alone.is_some();
                 drop(alone);
@@ -221,7 +233,20 @@ impl CollectionState {
     #[must_use]
     pub fn hold(&self) -> SchemaGuard {
         let guard = self.writers.read_arc();
-        SchemaGuard { _guard: guard, schema: self.schema() }
+        SchemaGuard { _guard: guard, schema: self.schema(), current: Arc::clone(&self.schema) }
+    }
+
+    /// Runs `body` while no count of these collections begins.
+    pub(super) fn hold_all<T>(collections: &[Arc<Self>], body: impl FnOnce() -> T) -> T {
+        let guards: Vec<_> = collections.iter().map(|collection| collection.followed.lock()).collect();
+        let result = body();
+        drop(guards);
+        result
+    }
+
+    /// Another member of a replica set has changed the schema. What transactions hold stays, and does not commit.
+    pub(super) fn follow(&self, schema: Schema) {
+        *self.schema.write() = Arc::new(schema);
     }
 
     /// Runs `change` when no transaction that writes to the collection is open, with all later ones waiting; the schema
@@ -254,6 +279,11 @@ impl DocumentCount {
     #[must_use]
     pub fn added(&self) -> &Arc<AtomicI64> {
         &self.added
+    }
+
+    /// A commit has added documents, less those that it removed.
+    pub(super) fn add(&self, added: i64) {
+        self.added.fetch_add(added, Ordering::AcqRel);
     }
 }
 

@@ -12,6 +12,7 @@ use super::token::{ResumeToken, TokenKind};
 use crate::aggregate::{Pipeline, Run};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp};
+use crate::catalog::registry::collection_number;
 use crate::catalog::{Catalog, CollectionState, Entry, Namespace};
 use crate::database::Database;
 use crate::notes::{ChangeNote, Note};
@@ -342,7 +343,7 @@ fn find_name(catalog: &Catalog, name: Option<&str>, table: TableId, time: Timest
         let state = state_of(catalog, past.number).map(|(_, state)| state);
         return of(&past.namespace, past.number, past.uuid, state);
     }
-    let number = name?.strip_prefix("c-")?.parse().ok()?;
+    let number = collection_number(name?)?;
     let (namespace, state) = state_of(catalog, number)?;
     let uuid = state.schema().uuid;
     of(namespace.as_str(), number, uuid, Some(state))

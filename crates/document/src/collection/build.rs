@@ -51,6 +51,13 @@ fn build_part(
     // The collection keeps its name, and is not dropped, until this part is committed.
     let held = collection.hold();
     let (mut txn, schema) = (catalog.engine().begin(), held.schema());
+    if catalog.committer().is_some() {
+        let is_there = |index: &Arc<Index>| schema.indexes.iter().any(|known| known.number == index.number);
+        if !indexes.iter().all(is_there) {
+            let what = format!("an index of {} was dropped while it was built", schema.namespace);
+            return Err(Error::new(ErrorCode::INDEX_NOT_FOUND, what));
+        }
+    }
     let (mut keys, mut entry, mut encoded) = (KeySet::new(), IndexEntry::default(), EncodedId::default());
     let (mut count, mut bytes, mut last) = (0, 0, None);
     let mut lacking: Vec<(&Arc<Index>, SmallVec<[u64; 4]>)> = Vec::new();

@@ -184,9 +184,13 @@ impl DocumentTransaction {
                 time: changes.is_some().then_some(time),
                 session,
                 changes: changes.flatten(),
-                events: Vec::new(),
+                ..Note::default()
             };
             txn.note(note.encode());
+        }
+        if catalog.committer().is_some() && !held.iter().all(|(_, guard)| guard.is_current()) {
+            let what = "another member of the replica set has changed a collection meanwhile";
+            return Err(claims.labeled(Error::new(ErrorCode::WRITE_CONFLICT, what)));
         }
         let applied = move || {
             multikey.iter().for_each(|(index, found)| index.stored_multikey(found));

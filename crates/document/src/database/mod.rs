@@ -1,5 +1,7 @@
 //! A document database: collections and their indexes in one database of the engine.
 
+pub mod apply;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -65,13 +67,19 @@ impl Database {
     /// earlier process has left half done stays until [`Catalog::clean_up`].
     ///
     /// # Errors
-    /// As [`Self::with_engine`].
+    /// As [`Self::with_engine`]; `InvalidOptions` (72) when the options of the engine do not keep the log
+    /// ([`log_keep_bytes`](spinney::Options::log_keep_bytes)), which tells what other members have done.
     pub fn with_committer(
         engine: spinney::Database,
         environment: Arc<dyn Environment>,
         committer: Arc<dyn Committer>,
     ) -> Result<Self> {
-        Self::of_parts(engine, environment, Some(committer))
+        let database = Self::of_parts(engine, environment, Some(committer))?;
+        if !database.catalog.recorder().is_on() {
+            let what = "a member of a replica set keeps its log: set log_keep_bytes or log_keep_time";
+            return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+        }
+        Ok(database)
     }
 
     fn of_parts(

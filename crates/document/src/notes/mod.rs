@@ -16,6 +16,9 @@
 //!   update, 3 delete, and 16 more with the document before; for an update, length and description; for a delete,
 //!   length and `{_id: ..}`, which is left out where the key tells it; length and the document before.
 //! - Flag 8, events of collections and indexes: their count, and each with its length.
+//! - Flag 16, the position of the commit among those of a replica set: u64.
+//!
+//! A first byte from [`FOREIGN`] on is that of a note of another program, which change streams pass over.
 //!
 //! Without the third section all changes are inserts, in the order of collection numbers and keys; so the note of an
 //! insert has nine bytes. A database that does not keep its log has notes of sessions only.
@@ -25,6 +28,9 @@ pub mod diff;
 pub mod journal;
 pub mod note;
 mod varint;
+
+/// The least first byte of notes that are not of documents.
+pub const FOREIGN: u8 = 0x80;
 
 pub use clock::ClusterClock;
 pub use journal::Journal;

@@ -8,6 +8,7 @@ const TIME: u8 = 1;
 const SESSION: u8 = 2;
 const CHANGES: u8 = 4;
 const EVENTS: u8 = 8;
+const POSITION: u8 = 16;
 
 /// In a change's kind: the document before follows.
 const WITH_BEFORE: u8 = 16;
@@ -23,6 +24,8 @@ pub struct Note {
     pub changes: Option<Vec<ChangeNote>>,
     /// Events of collections and indexes.
     pub events: Vec<DocumentBuf>,
+    /// The place of the commit among those that the members of a replica set agreed on, the same on each member.
+    pub position: Option<u64>,
 }
 
 /// The session of a commit.
@@ -88,7 +91,11 @@ impl Note {
     /// Whether there is nothing in it.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.time.is_none() && self.session.is_none() && self.changes.is_none() && self.events.is_empty()
+        self.time.is_none()
+            && self.session.is_none()
+            && self.changes.is_none()
+            && self.events.is_empty()
+            && self.position.is_none()
     }
 
     /// The bytes; none of an empty note.
@@ -117,7 +124,22 @@ impl Note {
             put(&mut out, u64_of(self.events.len()));
             self.events.iter().for_each(|event| put_bytes(&mut out, event.as_bytes()));
         }
+        if let Some(position) = self.position {
+            flags |= POSITION;
+            out.extend_from_slice(&position.to_le_bytes());
+        }
         out[0] = flags;
+        out
+    }
+
+    /// The bytes of a note that has no position, which may be empty, with one.
+    #[must_use]
+    pub fn with_position(bytes: &[u8], position: u64) -> Vec<u8> {
+        let (flags, rest) = bytes.split_first().unwrap_or((&0, &[]));
+        let mut out = Vec::with_capacity(rest.len() + 9);
+        out.push(flags | POSITION);
+        out.extend_from_slice(rest);
+        out.extend_from_slice(&position.to_le_bytes());
         out
     }
 
@@ -141,7 +163,10 @@ impl Note {
             let count = input.number()?;
             note.events = (0..count).map(|_| document(&mut input)).collect::<Option<_>>()?;
         }
-        (input.0.is_empty() && flags & !(TIME | SESSION | CHANGES | EVENTS) == 0).then_some(note)
+        if flags & POSITION != 0 {
+            note.position = Some(u64::from_le_bytes(input.array()?));
+        }
+        (input.0.is_empty() && flags & !(TIME | SESSION | CHANGES | EVENTS | POSITION) == 0).then_some(note)
     }
 }
 
@@ -288,7 +313,12 @@ mod tests {
             session: Some(session),
             changes: Some(changes),
             events: vec![doc! {"drop": "a.b"}],
+            position: None,
         };
+        let with_position = Note::decode(&Note::with_position(&note.encode(), 77)).unwrap();
+        assert_eq!(format!("{with_position:?}"), format!("{:?}", Note { position: Some(77), ..note.clone() }));
+        assert_eq!(Note::decode(&Note::with_position(&[], 7)).unwrap().position, Some(7));
+        let note = Note { position: Some(1 << 40), ..note };
         let bytes = note.encode();
         assert_eq!(format!("{:?}", Note::decode(&bytes).unwrap()), format!("{note:?}"));
         for len in 0..bytes.len() {

@@ -11,7 +11,8 @@ use super::id::SessionId;
 use super::retry::RetryableWrites;
 use super::transaction::{OpenTransaction, aborted};
 use crate::base::error::TRANSIENT_TRANSACTION_ERROR;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Environment, Error, ErrorCode, Result};
+use crate::catalog::SessionListener;
 use crate::collection::DocumentTransaction;
 use crate::database::Database;
 use crate::notes::SessionNote;
@@ -29,6 +30,13 @@ const SWEEP_MS: i64 = 1000;
 #[derive(Debug)]
 pub struct Sessions {
     database: Database,
+    known: Arc<Listener>,
+}
+
+/// The sessions, as far as other members of a replica set have to do with them.
+#[derive(Debug)]
+struct Listener {
+    environment: Arc<dyn Environment>,
     known: Mutex<Known>,
 }
 
@@ -69,24 +77,11 @@ impl Sessions {
     /// The sessions of a database, with what the notes in its log said of those of before when it was opened.
     #[must_use]
     pub fn new(database: Database) -> Self {
-        let this = Self { database, known: Mutex::default() };
-        let now = this.now();
-        let catalog = Arc::clone(this.database.catalog());
-        catalog.recorder().sessions().for_each(|note| this.remember(note.clone(), now));
-        this
-    }
-
-    fn remember(&self, note: SessionNote, now: i64) {
-        let session = self.enter(&SessionId { uuid: note.id, user: note.user.clone() }, now);
-        let mut state = session.state.lock();
-        state.number = Some(note.txn_number);
-        state.use_ = if note.is_transaction {
-            Use::Committed
-        } else {
-            let writes = RetryableWrites::new(session.id.clone(), note.txn_number);
-            writes.add(note.outcomes);
-            Use::Writes(Arc::new(writes))
-        };
+        let environment = Arc::clone(database.environment());
+        let known = Arc::new(Listener { environment, known: Mutex::default() });
+        let listener: Arc<dyn SessionListener> = Arc::<Listener>::clone(&known);
+        database.catalog().recorder().listen(&listener);
+        Self { database, known }
     }
 
     fn now(&self) -> i64 {
@@ -95,40 +90,33 @@ impl Sessions {
 
     /// The session with an id, which begins when there is none.
     pub fn enter(&self, id: &SessionId, now_ms: i64) -> Arc<Session> {
-        let mut known = self.known.lock();
-        if now_ms.saturating_sub(known.swept_ms) >= SWEEP_MS {
-            known.sweep(now_ms);
-        }
-        let session = known.sessions.entry(id.clone()).or_insert_with(|| Arc::new(Session::new(id.clone())));
-        // A time for the sweep, which orders nothing.
-        session.used_ms.store(now_ms, Ordering::Relaxed);
-        Arc::clone(session)
+        self.known.enter(id, now_ms)
     }
 
     /// The ids of all sessions.
     #[must_use]
     pub fn list(&self) -> Vec<SessionId> {
-        self.known.lock().sessions.keys().cloned().collect()
+        self.known.known.lock().sessions.keys().cloned().collect()
     }
 
     /// The ids of all sessions, and when each was used last, in milliseconds since 1970.
     #[must_use]
     pub fn used(&self) -> Vec<(SessionId, i64)> {
-        let known = self.known.lock();
+        let known = self.known.known.lock();
         known.sessions.iter().map(|(id, session)| (id.clone(), session.used_ms.load(Ordering::Relaxed))).collect()
     }
 
     /// How many transactions are open.
     #[must_use]
     pub fn open_transactions(&self) -> usize {
-        let sessions: Vec<Arc<Session>> = self.known.lock().sessions.values().cloned().collect();
+        let sessions: Vec<Arc<Session>> = self.known.known.lock().sessions.values().cloned().collect();
         sessions.iter().filter(|session| session.open().is_some()).count()
     }
 
     /// Ends sessions: their open transactions are aborted.
     pub fn end(&self, is_meant: impl Fn(&SessionId) -> bool) -> Vec<SessionId> {
         let ended: Vec<Arc<Session>> = {
-            let mut known = self.known.lock();
+            let mut known = self.known.known.lock();
             let ids: Vec<SessionId> = known.sessions.keys().filter(|id| is_meant(id)).cloned().collect();
             ids.iter().filter_map(|id| known.sessions.remove(id)).collect()
         };
@@ -143,7 +131,7 @@ impl Sessions {
 
     /// Aborts the open transactions of sessions, which go on.
     pub fn kill(&self, is_meant: impl Fn(&SessionId) -> bool) -> Vec<SessionId> {
-        let sessions: Vec<Arc<Session>> = self.known.lock().sessions.values().cloned().collect();
+        let sessions: Vec<Arc<Session>> = self.known.known.lock().sessions.values().cloned().collect();
         let meant = sessions.into_iter().filter(|session| is_meant(&session.id));
         meant
             .map(|session| {
@@ -155,7 +143,7 @@ impl Sessions {
 
     /// Aborts transactions that have been open for too long, and forgets sessions that were not used.
     pub fn sweep(&self, now_ms: i64) {
-        self.known.lock().sweep(now_ms);
+        self.known.known.lock().sweep(now_ms);
     }
 
     /// Begins the transaction of a number in a session.
@@ -269,6 +257,46 @@ impl Sessions {
         }
         state.use_ = Use::Aborted;
         Ok(())
+    }
+}
+
+impl Listener {
+    fn enter(&self, id: &SessionId, now_ms: i64) -> Arc<Session> {
+        let mut known = self.known.lock();
+        if now_ms.saturating_sub(known.swept_ms) >= SWEEP_MS {
+            known.sweep(now_ms);
+        }
+        let session = known.sessions.entry(id.clone()).or_insert_with(|| Arc::new(Session::new(id.clone())));
+        // A time for the sweep, which orders nothing.
+        session.used_ms.store(now_ms, Ordering::Relaxed);
+        Arc::clone(session)
+    }
+}
+
+impl SessionListener for Listener {
+    fn remember(&self, note: SessionNote) {
+        let id = SessionId { uuid: note.id, user: note.user.clone() };
+        let session = self.enter(&id, self.environment.now_ms());
+        let mut state = session.state.lock();
+        if state.number.is_some_and(|newest| newest > note.txn_number) {
+            return;
+        }
+        if state.number != Some(note.txn_number) {
+            state.leave();
+            state.number = Some(note.txn_number);
+        }
+        if note.is_transaction {
+            state.leave();
+            state.use_ = Use::Committed;
+            return;
+        }
+        if !matches!(state.use_, Use::Writes(_)) {
+            state.leave();
+            state.use_ = Use::Writes(Arc::new(RetryableWrites::new(id, note.txn_number)));
+        }
+        if let Use::Writes(writes) = &state.use_ {
+            writes.remember(note.outcomes);
+        }
     }
 }
 

@@ -38,8 +38,18 @@ impl RetryableWrites {
         Self { session, number, done: Mutex::default() }
     }
 
-    pub(super) fn add(&self, outcomes: impl IntoIterator<Item = (i32, u64, Outcome)>) {
+    fn add(&self, outcomes: impl IntoIterator<Item = (i32, u64, Outcome)>) {
         self.done.lock().extend(outcomes);
+    }
+
+    /// Adds what another member has done, or what this one has done unknowingly, unless it is known.
+    pub(super) fn remember(&self, outcomes: Vec<(i32, u64, Outcome)>) {
+        let mut done = self.done.lock();
+        for outcome in outcomes {
+            if !done.iter().any(|(first, ..)| *first == outcome.0) {
+                done.push(outcome);
+            }
+        }
     }
 
     /// What a statement did, if it was done.

@@ -1,0 +1,243 @@
+//! Commits that the members of a replica set have agreed on, as they change the catalog: its rows, and what is in
+//! memory of them.
+//!
+//! # Concurrency
+//! One thread applies commits, one after the other. What it learns from another member it puts in the place of what is
+//! there, whatever transactions hold: theirs do not commit then. It takes the lock of the catalog's changes, which a
+//! thread that waits for the fate of a change of its own holds no longer than until that is known.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use spinney::{Batch, Change, Kind, Lsn};
+
+use super::namespace::Namespace;
+use super::record::{Past, SINCE, is_past, past_key, past_of};
+use super::registry::{CATALOG, Catalog, Entry, collection_number, collection_table, index_table};
+use super::row::{self, IndexRow, NUMBER_KEY, Row};
+use super::state::{CollectionState, Index, Schema};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::Document;
+use crate::notes::{ChangeKind, Note};
+
+/// What a commit of another member changes in memory.
+#[derive(Debug, Default)]
+pub struct Followed {
+    number: Option<u64>,
+    put: Vec<(Namespace, Row)>,
+    gone: Vec<Namespace>,
+    past: Vec<Past>,
+    /// The documents that are written or removed: the numbers of their collections and their keys.
+    documents: Vec<(u64, Vec<u8>)>,
+}
+
+impl Catalog {
+    /// Adds a change of a commit to a batch, and to what it changes in memory. `table` is the name of its table.
+    ///
+    /// # Errors
+    /// `DataCorruptionDetected` (374) for a row that makes no sense, and for a table that is not there.
+    pub fn follow_change(
+        &self,
+        name: &str,
+        change: &Change<'_>,
+        batch: &mut Batch,
+        followed: &mut Followed,
+    ) -> Result<()> {
+        let table = self.engine().table(name)?.ok_or_else(|| {
+            let what = format!("a commit of the replica set changes table '{name}', which is not here");
+            Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, what)
+        })?;
+        if name != CATALOG {
+            if let Some(number) = collection_number(name)
+                && matches!(change.kind, Kind::Put | Kind::Delete)
+            {
+                followed.documents.push((number, change.key.to_vec()));
+            }
+            batch.change(&table, change);
+            return Ok(());
+        }
+        if change.key == SINCE.as_bytes() {
+            let what = "a commit of the replica set changes a row of the catalog that each member has for itself";
+            return Err(Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, what));
+        }
+        if is_past(change.key) && change.kind == Kind::Put {
+            // The table has another id here.
+            let past = self.local_past(change.value)?;
+            batch.put(&table, past_key(past.table, past.until), change.value);
+            followed.past.push(past);
+            return Ok(());
+        }
+        batch.change(&table, change);
+        followed.add_row(change)
+    }
+
+    fn local_past(&self, row: &[u8]) -> Result<Past> {
+        let wrong = || row::corrupt("#h", "row");
+        let row = Document::parse(row)?;
+        let number = row.get("n").and_then(|n| n.as_exact_i64()).ok_or_else(wrong)?;
+        let table = self.engine().table(&collection_table(number.cast_unsigned()))?.ok_or_else(wrong)?;
+        past_of(table.id(), row).ok_or_else(wrong)
+    }
+
+    /// Writes a commit of another member by `write`, and brings memory in line with it. Readers plan before with the
+    /// paths that it makes arrays, and no count of its collections begins meanwhile.
+    ///
+    /// # Errors
+    /// What `write` says; `DataCorruptionDetected` (374); those of the engine.
+    pub fn follow(&self, followed: Followed, note: &Note, write: impl FnOnce() -> Result<()>) -> Result<()> {
+        for (_, row) in &followed.put {
+            let Some(state) = row.number.and_then(|number| self.by_number(number)) else { continue };
+            let schema = state.schema();
+            for index in &row.indexes {
+                if let Some(known) = schema.indexes.iter().find(|known| known.number == index.number) {
+                    let _ = known.see_multikey(&index.multikey);
+                }
+            }
+        }
+        let mut numbers: Vec<u64> = followed.documents.iter().map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let states: Vec<_> = numbers.iter().filter_map(|number| self.by_number(*number)).collect();
+        // In the order of their numbers.
+        CollectionState::hold_all(&states, || {
+            write()?;
+            self.after_commit(followed, note)
+        })
+    }
+
+    /// Tells those that read the log of a commit that is going to be written behind `log_end`.
+    pub fn writing(&self, note: &Note, position: u64, log_end: Lsn) {
+        self.recorder().writing(note.time, position, log_end);
+    }
+
+    /// After the commit is written: memory is as the rows and the note say.
+    fn after_commit(&self, mut followed: Followed, note: &Note) -> Result<()> {
+        self.add_counts(&mut followed.documents, note);
+        followed.past.drain(..).for_each(|past| self.recorder().ended(past));
+        if let Some(number) = followed.number {
+            *self.changing.lock() = number;
+        }
+        self.follow_rows(followed.put, &followed.gone)?;
+        note.session.clone().into_iter().for_each(|session| self.recorder().remember(session));
+        Ok(())
+    }
+
+    /// A commit that this process made was applied, and the thread that made it did not wait for that.
+    pub fn after_abandoned(&self, note: &Note) {
+        note.session.clone().into_iter().for_each(|session| self.recorder().remember(session));
+    }
+
+    /// The collection with a number.
+    fn by_number(&self, number: u64) -> Option<Arc<CollectionState>> {
+        self.names.read().values().find_map(|entry| match entry {
+            Entry::Collection(state) if state.number == number => Some(Arc::clone(state)),
+            _ => None,
+        })
+    }
+
+    /// Adds to the counts of collections what the note says of their documents, and has capped ones look again.
+    fn add_counts(&self, documents: &mut [(u64, Vec<u8>)], note: &Note) {
+        documents.sort_unstable();
+        let mut added: BTreeMap<u64, i64> = documents.iter().map(|(number, _)| (*number, 0)).collect();
+        let mut add = |at: usize, sum: i64| {
+            if let Some(count) = documents.get(at).and_then(|(number, _)| added.get_mut(number)) {
+                *count += sum;
+            }
+        };
+        match &note.changes {
+            None => (0..documents.len()).for_each(|at| add(at, 1)),
+            Some(changes) => changes.iter().for_each(|change| match change.kind {
+                ChangeKind::Insert => add(change.index(), 1),
+                ChangeKind::Delete => add(change.index(), -1),
+                ChangeKind::Replace | ChangeKind::Update => {}
+            }),
+        }
+        for (number, added) in added {
+            let Some(state) = self.by_number(number) else { continue };
+            state.documents.add(added);
+            if let Some(capped) = &state.capped {
+                *capped.lock() = None;
+                capped.committed();
+            }
+        }
+    }
+
+    fn follow_rows(&self, put: Vec<(Namespace, Row)>, gone: &[Namespace]) -> Result<()> {
+        let mut entries = Vec::new();
+        let mut kept = Vec::new();
+        for (namespace, row) in put {
+            kept.extend(row.number);
+            entries.push((namespace.clone(), self.followed_entry(namespace, row)?));
+        }
+        let mut names = self.names.write();
+        let mut left = Vec::new();
+        for namespace in gone.iter().chain(entries.iter().map(|(namespace, _)| namespace)) {
+            if let Some(Entry::Collection(state)) = names.remove(namespace)
+                && !kept.contains(&state.number)
+            {
+                left.push(state);
+            }
+        }
+        names.extend(entries);
+        drop(names);
+        for state in left {
+            let schema = Schema { dropped: true, ..Schema::clone(&state.schema()) };
+            state.follow(schema);
+            // Those that wait at its end.
+            state.capped.iter().for_each(|capped| capped.committed());
+        }
+        Ok(())
+    }
+
+    /// What a row names: the collection that has its number already, with the schema of the row, or a new one.
+    fn followed_entry(&self, namespace: Namespace, row: Row) -> Result<Entry> {
+        let Some(number) = row.number else { return Ok(Entry::View(Arc::new(row.options))) };
+        let Some(state) = self.by_number(number) else { return self.load(&namespace, row) };
+        let before = state.schema();
+        let indexes = row.indexes.into_iter().map(|index| self.followed_index(&state, &before, index));
+        let indexes = indexes.collect::<Result<_>>()?;
+        state.follow(Schema { namespace, uuid: row.uuid, options: row.options, indexes, dropped: false });
+        Ok(Entry::Collection(state))
+    }
+
+    fn followed_index(&self, state: &CollectionState, before: &Schema, row: IndexRow) -> Result<Arc<Index>> {
+        let Some(known) = before.indexes.iter().find(|known| known.number == row.number) else {
+            let table = self.table_of(&before.namespace, &index_table(row.number))?;
+            let has_ids = state.capped.is_none();
+            let index = Index::new(row.number, table, row.spec, has_ids, row.ready, &row.multikey);
+            return Ok(Arc::new(index));
+        };
+        let _ = known.see_multikey(&row.multikey);
+        known.stored_multikey(&row.multikey);
+        let mut index = Arc::clone(known);
+        if row.ready && !known.ready {
+            index = Arc::new(index.to_ready(self.engine().snapshot().seqnum()));
+        }
+        if row.spec.document().as_bytes() != known.spec.document().as_bytes() {
+            index = Arc::new(index.with_spec(row.spec));
+        }
+        Ok(index)
+    }
+}
+
+impl Followed {
+    fn add_row(&mut self, change: &Change<'_>) -> Result<()> {
+        let wrong = || row::corrupt("", "row");
+        match change.kind {
+            Kind::Put if change.key == NUMBER_KEY => {
+                let number = change.value.first_chunk().ok_or_else(|| row::corrupt("#", "number"))?;
+                self.number = Some(u64::from_le_bytes(*number));
+            }
+            Kind::Put | Kind::Delete => {
+                let name = std::str::from_utf8(change.key).map_err(|_| wrong())?;
+                let namespace = Namespace::parse(name)?;
+                match change.kind {
+                    Kind::Put => self.put.push((namespace, row::decode(name, change.value)?)),
+                    _ => self.gone.push(namespace),
+                }
+            }
+            _ => return Err(wrong()),
+        }
+        Ok(())
+    }
+}

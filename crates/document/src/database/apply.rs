@@ -1,0 +1,98 @@
+//! Commits that the members of a replica set have agreed on, applied on each member.
+
+use std::collections::BTreeMap;
+
+use spinney::{Batch, Durability, Layout, TableId, decode_record};
+
+use super::Database;
+use crate::base::{Error, ErrorCode, Result};
+use crate::catalog::registry::table_options;
+use crate::catalog::{Followed, PreparedCommit};
+use crate::notes::Note;
+
+/// A commit that the members of a replica set have agreed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Agreed<'a> {
+    /// The bytes of [`PreparedCommit::record`].
+    pub record: &'a [u8],
+    /// The names of the tables by their ids in the record: [`PreparedCommit::tables`].
+    pub tables: &'a [(TableId, String)],
+    /// Its place in the order of the set, the same on each member and greater than those of all commits before.
+    pub position: u64,
+}
+
+impl Database {
+    /// Applies a commit that the members of a replica set have agreed on: all members apply the same commits in the
+    /// same order, one at a time. When this returns readers see it, and collections, counts, sessions, change streams
+    /// and tailable cursors know of it. It is synced within the engine's [`interval`](spinney::Options::interval); what
+    /// a crash takes back is applied again.
+    ///
+    /// `own` is the commit as it was prepared in this process, if it was and is still held. `add` adds to the batch what
+    /// is to be stored with it in tables of the caller, such as how far the member has applied.
+    ///
+    /// # Errors
+    /// `DataCorruptionDetected` (374) for a record that makes no sense or a table that is not there: the member has no
+    /// use for later commits then. Those of the engine.
+    pub fn apply(&self, commit: &Agreed<'_>, own: Option<PreparedCommit>, add: impl FnOnce(&mut Batch)) -> Result<()> {
+        let (changes, bytes) = decode_record(commit.record)?;
+        let note = match bytes {
+            [] => Note::default(),
+            bytes => Note::decode(bytes).filter(|note| note.position.is_none()).ok_or_else(|| corrupt("note"))?,
+        };
+        let names: BTreeMap<TableId, &str> = commit.tables.iter().map(|(id, name)| (*id, &**name)).collect();
+        let (catalog, engine) = (self.catalog(), self.engine());
+        let (mut batch, mut followed) = (Batch::new(), Followed::default());
+        for change in &changes {
+            let name = names.get(&change.table).ok_or_else(|| corrupt("name of a table"))?;
+            catalog.follow_change(name, change, &mut batch, &mut followed)?;
+        }
+        add(&mut batch);
+        batch.note(Note::with_position(bytes, commit.position));
+        let write = || {
+            catalog.writing(&note, commit.position, engine.log_end());
+            Ok(engine.write_with(&batch, Durability::Interval)?)
+        };
+        match own {
+            Some(own) => {
+                write()?;
+                let is_abandoned = own.is_abandoned();
+                own.applied();
+                if is_abandoned {
+                    catalog.after_abandoned(&note);
+                }
+            }
+            None => catalog.follow(followed, &note, write)?,
+        }
+        catalog.recorder().advance_position(commit.position);
+        Ok(())
+    }
+
+    /// Applies the creation of a table that the members of a replica set have agreed on; nothing when it is there.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn apply_create_table(&self, name: &str, layout: Layout) -> Result<()> {
+        if self.engine().table(name)?.is_none() {
+            self.engine().create_table(name, table_options(layout))?;
+        }
+        Ok(())
+    }
+
+    /// Applies that a table is dropped; nothing when it is gone. What was applied before is durable first, so that
+    /// nothing that changes the table is applied again after a crash.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn apply_drop_table(&self, name: &str) -> Result<()> {
+        if self.engine().table(name)?.is_some() {
+            self.engine().sync()?;
+            self.engine().drop_table(name)?;
+        }
+        Ok(())
+    }
+}
+
+fn corrupt(what: &str) -> Error {
+    let what = format!("a commit of the replica set has no usable {what}");
+    Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, what)
+}
