@@ -90,7 +90,7 @@ impl Catalog {
             let schema = state.schema();
             for index in &row.indexes {
                 if let Some(known) = schema.indexes.iter().find(|known| known.number == index.number) {
-                    let _ = known.see_multikey(&index.multikey);
+                    let _row_has_them = known.see_multikey(&index.multikey);
                 }
             }
         }
@@ -207,7 +207,7 @@ impl Catalog {
             let index = Index::new(row.number, table, row.spec, has_ids, row.ready, &row.multikey);
             return Ok(Arc::new(index));
         };
-        let _ = known.see_multikey(&row.multikey);
+        let _row_has_them = known.see_multikey(&row.multikey);
         known.stored_multikey(&row.multikey);
         let mut index = Arc::clone(known);
         if row.ready && !known.ready {

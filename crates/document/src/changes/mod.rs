@@ -4,7 +4,9 @@
 //! the puts do not ([`notes`](crate::notes)). It is there while the engine keeps its log (`Options::log_keep_bytes`,
 //! `log_keep_time`). A [`ResumeToken`] is a position of the log and a place in the commit there.
 
+mod begin;
 mod event;
+mod names;
 pub mod options;
 pub mod stream;
 pub mod token;

@@ -6,22 +6,23 @@ use std::time::Duration;
 
 use spinney::{ChangeFeed, Commit, ErrorKind, Kind, TableId};
 
+use super::begin::{Begin, NOT_RESUMABLE, lost};
 use super::event::{Frame, Logged, Named, split};
-use super::options::{Start, StreamOptions};
-use super::token::{ResumeToken, TokenKind};
+use super::names::{find_name, look_up};
+use super::options::StreamOptions;
+use super::token::{Place, ResumeToken, TokenKind};
 use crate::aggregate::{Pipeline, Run};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp};
-use crate::catalog::registry::collection_number;
-use crate::catalog::{Catalog, CollectionState, Entry, Namespace};
+use crate::catalog::Namespace;
 use crate::database::Database;
 use crate::notes::{ChangeNote, Note};
 
 /// How long a wait goes on without a look at whether it should end.
 const NAP: Duration = Duration::from_millis(100);
 
-/// The label of an error behind which a stream cannot go on.
-const NOT_RESUMABLE: &str = "NonResumableChangeStreamError";
+/// The same on a member of a replica set, where what is applied is not durable at once.
+const MEMBER_NAP: Duration = Duration::from_millis(10);
 
 /// What a stream is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +45,9 @@ pub struct ChangeStream {
     /// What becomes of each event.
     pipeline: Pipeline,
     run: Run,
-    /// Commits before this time are not shown.
-    from: Timestamp,
-    /// The event behind which it begins.
-    behind: Option<ResumeToken>,
-    /// Whether the log may lack commits between `from` and the first that is there.
-    may_lack: bool,
+    begin: Begin,
+    /// On a member of a replica set: the position behind the newest that was read.
+    next: Option<u64>,
     /// The first event behind the pipeline that is not given yet.
     ready: Option<(ResumeToken, DocumentBuf)>,
     /// Events that are read, before the pipeline.
@@ -82,21 +80,8 @@ impl ChangeStream {
                         log_keep_time in the options of the engine";
             return Err(Error::new(ErrorCode::new(40573), what));
         };
-        let oldest = engine.log_start().max(since.lsn);
-        let (position, from, behind) = match options.start {
-            Start::Now => (engine.log_end(), just_behind(recorder.tick(engine)), None),
-            Start::Behind(token) if token.kind == TokenKind::Place => (token.lsn, token.time, None),
-            Start::Behind(token) => (token.lsn, Timestamp::from_bits(0), Some(token)),
-            // Nothing is known of before, and nothing is lost since.
-            Start::At(time) if time < since.time && oldest == since.lsn => (oldest, since.time, None),
-            Start::At(time) if time < since.time => return Err(lost("the log does not reach back to the time")),
-            Start::At(time) => (recorder.position_before(time).unwrap_or(oldest), time, None),
-        };
-        if position < since.lsn {
-            return Err(lost("the resume token is older than the log"));
-        }
-        let may_lack = matches!(options.start, Start::At(_)) && position == oldest && oldest > since.lsn;
-        let feed = engine.changes(position).map_err(of_feed)?;
+        let begin = Begin::find(database, options.start, since)?;
+        let feed = engine.changes(begin.lsn).map_err(of_feed)?;
         Ok(Self {
             database: database.clone(),
             feed,
@@ -104,9 +89,8 @@ impl ChangeStream {
             options,
             pipeline,
             run,
-            from,
-            behind,
-            may_lack,
+            begin,
+            next: database.catalog().committer().map(|_| begin.position),
             ready: None,
             pending: VecDeque::new(),
             last: None,
@@ -133,7 +117,7 @@ impl ChangeStream {
                 return Ok(None);
             }
             self.interrupt.iter().try_for_each(|interrupt| interrupt.check())?;
-            let Some(commit) = self.feed.poll().map_err(of_feed)? else { return Ok(None) };
+            let Some(commit) = self.poll()? else { return Ok(None) };
             self.take(&commit)?;
         }
     }
@@ -151,11 +135,25 @@ impl ChangeStream {
             interrupt.check()?;
             let left = until_ms.saturating_sub(environment.now_ms());
             let Ok(left @ 1..) = u64::try_from(left) else { return Ok(()) };
-            if let Some(commit) = self.feed.wait(Duration::from_millis(left).min(NAP)).map_err(of_feed)? {
-                self.take(&commit)?;
-            }
+            let nap = if self.next.is_some() { MEMBER_NAP } else { NAP };
+            let commit = match self.poll()? {
+                Some(commit) => Some(commit),
+                None => self.feed.wait(Duration::from_millis(left).min(nap)).map_err(of_feed)?,
+            };
+            commit.iter().try_for_each(|commit| self.take(commit))?;
         }
         Ok(())
+    }
+
+    /// The next commit. What a replica set has agreed on is shown when readers see it: it is made durable here too for
+    /// that, where nothing has done so yet.
+    fn poll(&mut self) -> Result<Option<Commit>> {
+        let polled = self.feed.poll().map_err(of_feed)?;
+        if polled.is_some() || self.next.is_none_or(|next| self.database.catalog().recorder().position() < next) {
+            return Ok(polled);
+        }
+        self.database.engine().sync()?;
+        self.feed.poll().map_err(of_feed)
     }
 
     /// The stream ends early by this from now on.
@@ -178,8 +176,15 @@ impl ChangeStream {
             (Some(last), None) if self.is_over => last,
             // In front of the first event.
             (None, Some(next)) if next.seen > 1 => ResumeToken { seen: next.seen - 1, ..next },
-            (None, Some(next)) => ResumeToken { seen: 0, kind: TokenKind::Place, time: self.from, ..next },
-            _ => ResumeToken { lsn: self.feed.resume_lsn(), seen: 0, kind: TokenKind::Place, time: self.from },
+            (None, Some(next)) => ResumeToken { seen: 0, kind: TokenKind::Place, time: self.begin.time, ..next },
+            _ => {
+                // Until its commit was read.
+                if let Some(behind) = self.begin.behind {
+                    return behind;
+                }
+                let at = self.next.map_or(Place::Lsn(self.feed.resume_lsn()), Place::Position);
+                ResumeToken { at, seen: 0, kind: TokenKind::Place, time: self.begin.time }
+            }
         }
     }
 
@@ -214,19 +219,25 @@ impl ChangeStream {
     /// Reads the events of a commit.
     fn take(&mut self, commit: &Commit) -> Result<()> {
         let Some(note) = Note::decode(commit.note()) else { return Ok(()) };
-        let Some(time) = note.time else { return Ok(()) };
-        if std::mem::take(&mut self.may_lack) && time > self.from {
-            return Err(lost("the log does not reach back to the time"));
-        }
-        if time < self.from {
+        let at = match (self.next, note.position) {
+            (None, _) => Place::Lsn(commit.lsn),
+            (Some(_), Some(position)) => {
+                self.next = Some(position + 1);
+                Place::Position(position)
+            }
+            // Of this member alone.
+            (Some(_), None) => return Ok(()),
+        };
+        if !self.begin.is_reached(at, note.time)? {
             return Ok(());
         }
-        let behind = self.behind.take().filter(|token| token.lsn == commit.lsn);
+        let Some(time) = note.time else { return Ok(()) };
+        let behind = self.begin.behind.take().filter(|token| token.at == at);
         let seen = behind.map_or(0, |token| token.seen);
         let mut count = 0;
         let mut token = |kind| {
             count += u32::from(kind == TokenKind::Event);
-            ResumeToken { lsn: commit.lsn, seen: count, kind, time }
+            ResumeToken { at, seen: count, kind, time }
         };
         self.take_documents(commit, &note, time, seen, &mut token)?;
         self.take_collections(&note, time, behind, &mut token);
@@ -333,44 +344,6 @@ impl ChangeStream {
     }
 }
 
-/// What a collection was called at a time.
-fn find_name(catalog: &Catalog, name: Option<&str>, table: TableId, time: Timestamp) -> Option<Named> {
-    let of = |namespace: &str, number, uuid, state| {
-        let (database, collection) = split(namespace);
-        Some(Named { number, database: database.to_owned(), collection: collection?.to_owned(), uuid, state })
-    };
-    if let Some(past) = catalog.recorder().past(table, time) {
-        let state = state_of(catalog, past.number).map(|(_, state)| state);
-        return of(&past.namespace, past.number, past.uuid, state);
-    }
-    let number = collection_number(name?)?;
-    let (namespace, state) = state_of(catalog, number)?;
-    let uuid = state.schema().uuid;
-    of(namespace.as_str(), number, uuid, Some(state))
-}
-
-/// The collection with a number, if it is still there.
-fn state_of(catalog: &Catalog, number: u64) -> Option<(Namespace, Arc<CollectionState>)> {
-    catalog.list(None).into_iter().find_map(|(namespace, entry)| match entry {
-        Entry::Collection(state) if state.number == number => Some((namespace, state)),
-        _ => None,
-    })
-}
-
-/// The document of a key as it is now.
-fn look_up(catalog: &Catalog, named: &Named, key: &[u8]) -> Result<Option<DocumentBuf>> {
-    let found = match &named.state {
-        Some(state) if !state.schema().dropped => state.table.get(key),
-        _ => return Ok(None),
-    };
-    match found {
-        Ok(found) => Ok(found.as_deref().and_then(Document::from_checked_bytes).map(DocumentBuf::from)),
-        // Dropped since.
-        Err(_) if state_of(catalog, named.number).is_none() => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// Refuses stages that would need more than one event.
 fn check_stages(pipeline: &Pipeline) -> Result<()> {
     const STAGES: [&str; 8] =
@@ -382,16 +355,6 @@ fn check_stages(pipeline: &Pipeline) -> Result<()> {
         }
         None => Ok(()),
     }
-}
-
-fn just_behind(time: Timestamp) -> Timestamp {
-    Timestamp::from_bits(time.bits().saturating_add(1))
-}
-
-fn lost(why: &str) -> Error {
-    let what =
-        format!("Resume of change stream was not possible, as the resume point may no longer be in the log: {why}");
-    Error::new(ErrorCode::CHANGE_STREAM_HISTORY_LOST, what).with_label(NOT_RESUMABLE)
 }
 
 /// An error of the engine's feed.

@@ -11,14 +11,39 @@ const BYTES: usize = 8 + 4 + 1 + 8;
 /// A place between events. Later places have greater texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResumeToken {
-    /// The commit, or the position behind all that was seen.
-    pub lsn: Lsn,
+    /// The commit, or what is behind all that was seen.
+    pub at: Place,
     /// How many events of the commit were seen.
     pub seen: u32,
     /// What the last of them was.
     pub kind: TokenKind,
     /// The time of the event; of a place without an event, that of the first commit that is wanted.
     pub time: Timestamp,
+}
+
+/// The bit that tells positions from LSNs, which are smaller.
+const POSITION: u64 = 1 << 63;
+
+/// A commit, or a point between commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// In the log of this database alone.
+    Lsn(Lsn),
+    /// Among the commits of a replica set, the same on each member.
+    Position(u64),
+}
+
+impl Place {
+    const fn bits(self) -> u64 {
+        match self {
+            Self::Lsn(lsn) => lsn.0,
+            Self::Position(position) => position | POSITION,
+        }
+    }
+
+    const fn of_bits(bits: u64) -> Self {
+        if bits & POSITION == 0 { Self::Lsn(Lsn(bits)) } else { Self::Position(bits & !POSITION) }
+    }
 }
 
 /// What a token stands behind.
@@ -42,7 +67,7 @@ impl ResumeToken {
             TokenKind::Invalidate => 2,
         };
         let mut bytes = Vec::with_capacity(BYTES);
-        bytes.extend_from_slice(&self.lsn.0.to_be_bytes());
+        bytes.extend_from_slice(&self.at.bits().to_be_bytes());
         bytes.extend_from_slice(&self.seen.to_be_bytes());
         bytes.push(kind);
         bytes.extend_from_slice(&self.time.bits().to_be_bytes());
@@ -82,7 +107,7 @@ impl ResumeToken {
             _ => return Err(invalid()),
         };
         Ok(Self {
-            lsn: Lsn(number(0, 8)),
+            at: Place::of_bits(number(0, 8)),
             seen: u32::try_from(number(8, 4)).unwrap_or_default(),
             kind,
             time: Timestamp::from_bits(number(13, 8)),
@@ -97,13 +122,16 @@ mod tests {
     #[test]
     fn tokens_come_back_and_their_texts_have_their_order() {
         let time = Timestamp { time: 1_700_000_000, increment: 7 };
-        let token = |lsn, seen, kind| ResumeToken { lsn: Lsn(lsn), seen, kind, time };
+        let token = |lsn, seen, kind| ResumeToken { at: lsn, seen, kind, time };
+        let lsn = |at| Place::Lsn(Lsn(at));
         let tokens = [
-            token(5, 0, TokenKind::Place),
-            token(5, 1, TokenKind::Event),
-            token(5, 2, TokenKind::Event),
-            token(5, 2, TokenKind::Invalidate),
-            token(300, 0, TokenKind::Place),
+            token(lsn(5), 0, TokenKind::Place),
+            token(lsn(5), 1, TokenKind::Event),
+            token(lsn(5), 2, TokenKind::Event),
+            token(lsn(5), 2, TokenKind::Invalidate),
+            token(lsn(300), 0, TokenKind::Place),
+            token(Place::Position(1), 2, TokenKind::Event),
+            token(Place::Position(2), 0, TokenKind::Place),
         ];
         let texts: Vec<String> = tokens.iter().map(|token| token.document().view().to_json()).collect();
         assert!(texts.is_sorted());
