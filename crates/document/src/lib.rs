@@ -65,10 +65,9 @@ pub mod typed;
 pub mod update;
 
 pub use base::{Error, ErrorCode, Result};
-pub use catalog::{Committer, Pending, PreparedCommit};
+pub use catalog::{Agreed, Committer, Pending, PreparedCommit};
 pub use collection::{Collection, DocumentTransaction};
 pub use database::Database;
-pub use database::apply::Agreed;
 
 /// The examples of the guide are tests.
 #[cfg(doctest)]

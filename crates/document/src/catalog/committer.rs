@@ -15,7 +15,7 @@ use crate::base::{Error, ErrorCode, Result};
 /// again and memory agrees with what is stored.
 ///
 /// [`with_committer`]: crate::Database::with_committer
-/// [`apply`]: crate::Database::apply
+/// [`apply`]: crate::catalog::Catalog::apply
 pub trait Committer: fmt::Debug + Send + Sync {
     /// Commits, and returns when readers here see it and it is as durable as its [`Pending::durability`] asks, at the
     /// least.

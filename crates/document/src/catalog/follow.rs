@@ -13,9 +13,10 @@ use spinney::{Batch, Change, Kind, Lsn};
 
 use super::namespace::Namespace;
 use super::record::{Past, SINCE, is_past, past_key, past_of};
-use super::registry::{CATALOG, Catalog, Entry, collection_number, collection_table, index_table};
+use super::registry::{Catalog, Entry};
 use super::row::{self, IndexRow, NUMBER_KEY, Row};
 use super::state::{CollectionState, Index, Schema};
+use super::tables::{CATALOG, collection_number, collection_table, index_table};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Document;
 use crate::notes::{ChangeKind, Note};

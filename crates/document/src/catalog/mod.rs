@@ -10,6 +10,7 @@
 //! Tables are created before the row that names them, and dropped after it is gone. At open, tables that no row names
 //! are dropped. A row changes in one transaction with what it describes.
 
+pub mod apply;
 pub mod capped;
 mod clustered;
 pub mod committer;
@@ -22,7 +23,9 @@ pub mod record;
 pub mod registry;
 mod row;
 pub mod state;
+pub mod tables;
 
+pub use apply::Agreed;
 pub use capped::{Capped, CappedLimits, CappedLock, Holdings};
 pub use committer::{Committer, Pending, PreparedCommit};
 pub use follow::Followed;

@@ -19,7 +19,7 @@ use super::options::CollectionOptions;
 use super::record::{Past, Recorder, database_event, event, is_record};
 use super::row::{self, NUMBER_KEY, Row};
 use super::state::{CHANGE_WAIT, CollectionState, Index, Schema};
-use crate::aggregate::sorter::TABLE_PREFIX as SPILL_PREFIX;
+use super::tables::{CATALOG, collection_table, index_table, is_ours, is_spill, table_options};
 use crate::base::{Environment, Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp};
 use crate::collation::Collated;
@@ -30,9 +30,6 @@ pub const INDEXES_MAX: usize = 64;
 
 /// What the names of collections begin with that are filled to replace others. They are dropped at open.
 const TEMPORARY_PREFIX: &str = "tmp.agg_out.";
-
-/// The table of the catalog itself.
-pub(super) const CATALOG: &str = "catalog";
 
 /// What a namespace names.
 #[derive(Clone, Debug)]
@@ -770,39 +767,4 @@ fn is_there(schema: &Schema, spec: &IndexSpec) -> Result<bool> {
 
 fn not_found(what: &str) -> Error {
     Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what)
-}
-
-/// The name of the table of a collection's documents.
-pub(super) fn collection_table(number: u64) -> String {
-    format!("c-{number}")
-}
-
-/// The number of the collection whose documents a table of this name has.
-#[must_use]
-pub fn collection_number(table: &str) -> Option<u64> {
-    table.strip_prefix("c-")?.parse().ok()
-}
-
-/// The name of the table of an index.
-pub(super) fn index_table(number: u64) -> String {
-    format!("i-{number}")
-}
-
-/// The options of the tables of collections and indexes.
-pub(crate) fn table_options(layout: Layout) -> TableOptions {
-    TableOptions::default().layout(layout)
-}
-
-/// Whether a table of this name is a collection's or an index's.
-fn is_ours(name: &str) -> bool {
-    ["c-", "i-"].iter().any(|prefix| is_numbered(name, prefix))
-}
-
-/// Whether a table of this name is one of what a pipeline did not keep in memory.
-fn is_spill(name: &str) -> bool {
-    is_numbered(name, SPILL_PREFIX)
-}
-
-fn is_numbered(name: &str, prefix: &str) -> bool {
-    name.strip_prefix(prefix).is_some_and(|rest| rest.parse::<u64>().is_ok())
 }

@@ -7,7 +7,7 @@ use spinney::TableId;
 use super::event::{Named, split};
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, Timestamp};
-use crate::catalog::registry::collection_number;
+use crate::catalog::tables::collection_number;
 use crate::catalog::{Catalog, CollectionState, Entry, Namespace};
 
 /// What a collection was called at a time.

@@ -1,7 +1,5 @@
 //! A document database: collections and their indexes in one database of the engine.
 
-pub mod apply;
-
 use std::path::Path;
 use std::sync::Arc;
 

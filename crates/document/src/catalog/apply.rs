@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use spinney::{Batch, Durability, Layout, TableId, decode_record};
 
-use super::Database;
+use super::committer::PreparedCommit;
+use super::follow::Followed;
+use super::registry::Catalog;
+use super::tables::table_options;
 use crate::base::{Error, ErrorCode, Result};
-use crate::catalog::registry::table_options;
-use crate::catalog::{Followed, PreparedCommit};
 use crate::notes::Note;
 
 /// A commit that the members of a replica set have agreed on.
@@ -21,14 +22,14 @@ pub struct Agreed<'a> {
     pub position: u64,
 }
 
-impl Database {
+impl Catalog {
     /// Applies a commit that the members of a replica set have agreed on: all members apply the same commits in the
     /// same order, one at a time. When this returns readers see it, and collections, counts, sessions, change streams
     /// and tailable cursors know of it. It is synced within the engine's [`interval`](spinney::Options::interval); what
     /// a crash takes back is applied again.
     ///
-    /// `own` is the commit as it was prepared in this process, if it was and is still held. `add` adds to the batch what
-    /// is to be stored with it in tables of the caller, such as how far the member has applied.
+    /// `own` is the commit as it was prepared in this process, if it was and is still held. `add` adds to the batch
+    /// what is to be stored with it in tables of the caller, such as how far the member has applied.
     ///
     /// # Errors
     /// `DataCorruptionDetected` (374) for a record that makes no sense or a table that is not there: the member has no
@@ -40,16 +41,16 @@ impl Database {
             bytes => Note::decode(bytes).filter(|note| note.position.is_none()).ok_or_else(|| corrupt("note"))?,
         };
         let names: BTreeMap<TableId, &str> = commit.tables.iter().map(|(id, name)| (*id, &**name)).collect();
-        let (catalog, engine) = (self.catalog(), self.engine());
+        let engine = self.engine();
         let (mut batch, mut followed) = (Batch::new(), Followed::default());
         for change in &changes {
             let name = names.get(&change.table).ok_or_else(|| corrupt("name of a table"))?;
-            catalog.follow_change(name, change, &mut batch, &mut followed)?;
+            self.follow_change(name, change, &mut batch, &mut followed)?;
         }
         add(&mut batch);
         batch.note(Note::with_position(bytes, commit.position));
         let write = || {
-            catalog.writing(&note, commit.position, engine.log_end());
+            self.writing(&note, commit.position, engine.log_end());
             Ok(engine.write_with(&batch, Durability::Interval)?)
         };
         match own {
@@ -58,12 +59,12 @@ impl Database {
                 let is_abandoned = own.is_abandoned();
                 own.applied();
                 if is_abandoned {
-                    catalog.after_abandoned(&note);
+                    self.after_abandoned(&note);
                 }
             }
-            None => catalog.follow(followed, &note, write)?,
+            None => self.follow(followed, &note, write)?,
         }
-        catalog.recorder().advance_position(commit.position);
+        self.recorder().advance_position(commit.position);
         Ok(())
     }
 

@@ -1,0 +1,43 @@
+//! The names and options of the engine's tables.
+
+use spinney::{Layout, TableOptions};
+
+use crate::aggregate::sorter::TABLE_PREFIX as SPILL_PREFIX;
+
+/// The table of the catalog itself.
+pub(super) const CATALOG: &str = "catalog";
+
+/// The name of the table of a collection's documents.
+pub(super) fn collection_table(number: u64) -> String {
+    format!("c-{number}")
+}
+
+/// The number of the collection whose documents a table of this name has.
+#[must_use]
+pub fn collection_number(table: &str) -> Option<u64> {
+    table.strip_prefix("c-")?.parse().ok()
+}
+
+/// The name of the table of an index.
+pub(super) fn index_table(number: u64) -> String {
+    format!("i-{number}")
+}
+
+/// The options of the tables of collections and indexes.
+pub(super) fn table_options(layout: Layout) -> TableOptions {
+    TableOptions::default().layout(layout)
+}
+
+/// Whether a table of this name is a collection's or an index's.
+pub(super) fn is_ours(name: &str) -> bool {
+    ["c-", "i-"].iter().any(|prefix| is_numbered(name, prefix))
+}
+
+/// Whether a table of this name is one of what a pipeline did not keep in memory.
+pub(super) fn is_spill(name: &str) -> bool {
+    is_numbered(name, SPILL_PREFIX)
+}
+
+fn is_numbered(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|rest| rest.parse::<u64>().is_ok())
+}
