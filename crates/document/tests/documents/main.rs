@@ -15,6 +15,7 @@ mod found_by_fuzzing;
 mod index_keys;
 mod keys;
 mod pipelines;
+mod replicated;
 mod statements;
 mod typed;
 mod values;

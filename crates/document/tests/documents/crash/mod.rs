@@ -1,8 +1,8 @@
 //! Crashes at changes of the disk while documents, indexes and collections change: what is left is a state after a
 //! statement, everything acknowledged is in it, and each index agrees with its collection.
 
-mod model;
-mod statement;
+pub(crate) mod model;
+pub(crate) mod statement;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};

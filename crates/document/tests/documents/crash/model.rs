@@ -9,7 +9,7 @@ use spinney_testkit::Rng;
 use crate::collections::json;
 
 /// The specifications that collections get indexes of.
-pub(super) const INDEXES: [&str; 8] = [
+pub(crate) const INDEXES: [&str; 8] = [
     r#"{"key":{"a":1},"name":"a"}"#,
     r#"{"key":{"b":-1,"a":1},"name":"ba"}"#,
     r#"{"key":{"u":1},"name":"u","unique":true,"sparse":true}"#,
@@ -20,32 +20,32 @@ pub(super) const INDEXES: [&str; 8] = [
     r#"{"key":{"t":1},"name":"ttl","expireAfterSeconds":100}"#,
 ];
 
-pub(super) const NAMES: [&str; 3] = ["t.one", "t.two", "s.three"];
+pub(crate) const NAMES: [&str; 3] = ["t.one", "t.two", "s.three"];
 
 /// The validator that collections get.
-pub(super) const VALIDATOR: &str = r#"{"validator":{"b":{"$ne":3}}}"#;
+pub(crate) const VALIDATOR: &str = r#"{"validator":{"b":{"$ne":3}}}"#;
 
 /// The time at which documents expire.
-pub(super) const NOW_MS: i64 = 160_000;
+pub(crate) const NOW_MS: i64 = 160_000;
 
 /// A collection.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// By `_id`.
-    pub(super) documents: BTreeMap<i64, String>,
+    pub(crate) documents: BTreeMap<i64, String>,
     /// By name, and whether queries see it.
-    pub(super) indexes: BTreeMap<String, bool>,
-    pub(super) validated: bool,
+    pub(crate) indexes: BTreeMap<String, bool>,
+    pub(crate) validated: bool,
 }
 
-pub(super) type State = BTreeMap<String, Shape>;
+pub(crate) type State = BTreeMap<String, Shape>;
 
 /// The name of an index.
-pub(super) fn index_name(index: usize) -> String {
+pub(crate) fn index_name(index: usize) -> String {
     json(INDEXES[index]).view().get("name").unwrap().as_str().unwrap().to_owned()
 }
 
-pub(super) fn id_of(document: &DocumentBuf) -> i64 {
+pub(crate) fn id_of(document: &DocumentBuf) -> i64 {
     document.view().get("_id").and_then(|id| id.as_exact_i64()).unwrap()
 }
 
@@ -65,7 +65,7 @@ fn unique_keys(text: &str) -> Vec<(&'static str, Option<i64>)> {
 
 impl Shape {
     /// Whether validator and unique indexes let a document in, in the place of one with its `_id`.
-    pub(super) fn takes(&self, id: i64, text: &str) -> bool {
+    pub(crate) fn takes(&self, id: i64, text: &str) -> bool {
         if self.validated && number(text, "b") == Some(3) {
             return false;
         }
@@ -75,14 +75,14 @@ impl Shape {
     }
 
     /// Whether the documents can have an index.
-    pub(super) fn can_have(&self, index: &str) -> bool {
+    pub(crate) fn can_have(&self, index: &str) -> bool {
         let mut seen = BTreeSet::new();
         let keys = self.documents.values().flat_map(|text| unique_keys(text)).filter(|(name, _)| *name == index);
         keys.into_iter().all(|key| seen.insert(key))
     }
 
     /// Puts a document in, or in the place of another; whether that is allowed.
-    pub(super) fn put(&mut self, document: &DocumentBuf, replaces: bool) -> bool {
+    pub(crate) fn put(&mut self, document: &DocumentBuf, replaces: bool) -> bool {
         let (id, text) = (id_of(document), document.view().to_canonical_json());
         let can = self.documents.contains_key(&id) == replaces && self.takes(id, &text);
         if can {
@@ -92,7 +92,7 @@ impl Shape {
     }
 
     /// Removes what has expired, if there is an index for that.
-    pub(super) fn expire(&mut self) {
+    pub(crate) fn expire(&mut self) {
         if self.indexes.contains_key("ttl") {
             self.documents.retain(|_, text| {
                 let document = json(text);
@@ -111,8 +111,13 @@ impl Shape {
 }
 
 /// The state of a database, each of whose collections must be valid.
-pub(super) fn read(db: &Database) -> Result<State> {
-    let (mut state, mut tables) = (State::new(), 1);
+pub(crate) fn read(db: &Database) -> Result<State> {
+    read_beside(db, 0)
+}
+
+/// As [`read`], of a database that has tables beside those of documents.
+pub(crate) fn read_beside(db: &Database, others: usize) -> Result<State> {
+    let (mut state, mut tables) = (State::new(), 1 + others);
     for name in db.list_databases() {
         for listed in db.list_collections(&name) {
             let namespace = format!("{name}.{}", listed.view().get("name").unwrap().as_str().unwrap());
@@ -139,7 +144,7 @@ pub(super) fn read(db: &Database) -> Result<State> {
 }
 
 /// A document of few values, so that keys meet.
-pub(super) fn document(rng: &mut Rng, id: i64) -> DocumentBuf {
+pub(crate) fn document(rng: &mut Rng, id: i64) -> DocumentBuf {
     let mut builder = DocumentBuilder::new();
     builder.append("_id", id);
     let number = |rng: &mut Rng| i32::try_from(rng.in_range(0..4)).unwrap();

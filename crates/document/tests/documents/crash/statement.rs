@@ -10,7 +10,7 @@ use crate::collections::json;
 
 /// A change of a document.
 #[derive(Clone, Debug)]
-pub(super) enum Write {
+pub(crate) enum Write {
     Insert(DocumentBuf),
     Replace(DocumentBuf),
     Delete(i64),
@@ -18,7 +18,7 @@ pub(super) enum Write {
 
 /// A statement.
 #[derive(Clone, Debug)]
-pub(super) enum Statement {
+pub(crate) enum Statement {
     Create(&'static str),
     Drop(&'static str),
     /// All collections of the database `t`.
@@ -92,7 +92,7 @@ impl Write {
 }
 
 impl Statement {
-    pub(super) fn draw(rng: &mut Rng) -> Self {
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
         let (name, other) = (*rng.pick(&NAMES), *rng.pick(&NAMES));
         let index = rng.in_range(0..INDEXES.len());
         match rng.weighted(&[5, 1, 1, 2, 8, 2, 2, 2, 24, 24, 2, 6, 10]) {
@@ -120,7 +120,7 @@ impl Statement {
     }
 
     /// The state behind the statement; those that cannot be applied change nothing.
-    pub(super) fn apply(&self, state: &State) -> State {
+    pub(crate) fn apply(&self, state: &State) -> State {
         let mut after = state.clone();
         match self {
             Self::Create(name) => drop(after.entry((*name).to_owned()).or_default()),
@@ -183,7 +183,7 @@ impl Statement {
     }
 
     /// The states that a crash may leave, the first before and the last behind the statement.
-    pub(super) fn states(&self, before: &State) -> Vec<State> {
+    pub(crate) fn states(&self, before: &State) -> Vec<State> {
         let mut states = vec![before.clone()];
         if matches!(self, Self::DropDatabase) {
             // A collection after the other.
@@ -198,7 +198,7 @@ impl Statement {
     }
 
     /// Runs the statement. Refusals are part of the game: the state behind it tells whether they were right.
-    pub(super) fn run(&self, db: &Database) -> Result<()> {
+    pub(crate) fn run(&self, db: &Database) -> Result<()> {
         match self {
             Self::Create(name) => return db.create_collection(name, doc! {}.view()),
             Self::Drop(name) => return db.drop_collection(name).map(drop),

@@ -1,0 +1,242 @@
+//! Two databases of which one commits and the other applies: they hold the same after every statement, also when the
+//! one that applies crashes, and when they change their parts in the middle of a statement.
+
+mod member;
+mod streams;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use spinney::env::sim::{CrashProfile, SimEnv};
+use spinney_document::bson::DocumentBuf;
+use spinney_document::expr::Context;
+use spinney_document::plan::Query;
+use spinney_document::query::Filter;
+use spinney_document::{Database, doc};
+use spinney_testkit::{Rng, parallel};
+
+use crate::crash::model::{State, read_beside};
+use crate::crash::statement::Statement;
+use member::{Agreement, Member};
+
+/// Statements of a run.
+const STATEMENTS: usize = 80;
+
+fn read(db: &Database) -> State {
+    read_beside(db, 1).unwrap()
+}
+
+/// What queries that may use indexes find.
+fn found(db: &Database, state: &State) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in state.keys() {
+        let collection = db.collection(name).unwrap().unwrap();
+        for filter in [doc! {"a": 1}, doc! {"a": "x"}, doc! {"b": 2}, doc! {"u": &doc! {"$gt": 20}}] {
+            let query = Query::new(Filter::parse(filter.view(), &Context::default()).unwrap());
+            let mut ids: Vec<String> =
+                collection.find(query).unwrap().map(|row| row.unwrap().view().to_json()).collect();
+            ids.sort();
+            found.push(format!("{name} {filter:?}: {ids:?}"));
+        }
+    }
+    found
+}
+
+/// The content of all tables that the members share, by their names, with what each has for itself left out.
+fn tables(db: &Database) -> Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)> {
+    let shared = db.engine().tables().unwrap().into_iter().filter(|table| table.name() != "applied");
+    let content = shared.map(|table| {
+        let entries = db.engine().snapshot().range(&table, ..).map(|entry| entry.unwrap());
+        let entries = entries.map(|(key, value)| (key, value.to_vec()));
+        let own = |key: &[u8]| table.name() == "catalog" && (key == b"#r" || key.starts_with(b"#h-"));
+        (table.name().to_owned(), entries.filter(|(key, _)| !own(key)).collect())
+    });
+    content.collect()
+}
+
+fn assert_same(one: &Member, other: &Member) {
+    let [left, right] = [one, other].map(|member| tables(&member.db));
+    for (left, right) in left.iter().zip(&right) {
+        assert!(left == right, "the members differ in table {} and {}", left.0, right.0);
+    }
+    assert_eq!(left.len(), right.len());
+}
+
+/// Two members.
+struct Pair {
+    agreement: Arc<Agreement>,
+    primary: Member,
+    other: Member,
+    seed: u64,
+}
+
+impl Pair {
+    fn new(seed: u64) -> Self {
+        let agreement = Arc::<Agreement>::default();
+        let primary = Member::open(SimEnv::new(seed), &agreement);
+        primary.lead();
+        primary.db.create_collection("t.one", doc! {}.view()).unwrap();
+        let other = Member::open(SimEnv::new(!seed), &agreement);
+        other.follow();
+        Self { agreement, primary, other, seed }
+    }
+
+    /// The other member crashes, and applies again what it has lost.
+    fn crash_other(&mut self, rng: &mut Rng) {
+        self.other.machine.power_crash(*rng.pick(&CrashProfile::EVERY));
+        let machine = self.other.machine.fork();
+        self.other = Member::open(machine, &self.agreement);
+    }
+
+    fn change_parts(&mut self) {
+        self.primary.step_down();
+        self.other.lead();
+        std::mem::swap(&mut self.primary, &mut self.other);
+        self.other.follow();
+    }
+
+    /// A statement that the primary is cut off in: the other member goes on, with or without the last entry, which may
+    /// be lost. What it holds is a state of the statement.
+    fn cut_off(&mut self, statement: &Statement, state: &State, rng: &mut Rng) -> State {
+        let before = self.agreement.len();
+        self.primary.cut_off_behind(rng.in_range(0..4));
+        let done = statement.run(&self.primary.db);
+        // Entries that no other member has are lost with it, and it comes back without them: from a copy.
+        let kept = before + rng.in_range(0..self.agreement.len() - before + 1);
+        self.agreement.lose_behind(kept);
+        self.primary.step_down();
+        self.other.lead();
+        std::mem::swap(&mut self.primary, &mut self.other);
+        if self.other.applied() > kept {
+            self.other = Member::open(SimEnv::new(self.seed ^ rng.number()), &self.agreement);
+        }
+        self.other.follow();
+        let found = read(&self.primary.db);
+        let states = statement.states(state);
+        // A statement of several commits may be done in part.
+        let many = matches!(statement, Statement::InsertMany(..) | Statement::Expire(_));
+        assert!(many || states.contains(&found), "{statement:?}: {done:?}: found {found:#?}\nof {states:#?}");
+        found
+    }
+}
+
+fn run(seed: u64) -> Result<(), String> {
+    let (mut rng, mut pair) = (Rng::new(seed), Pair::new(seed));
+    let mut state = read(&pair.primary.db);
+    for number in 0..STATEMENTS {
+        let statement = Statement::draw(&mut rng);
+        if rng.chance(6) {
+            state = pair.cut_off(&statement, &state, &mut rng);
+        } else {
+            let after = statement.apply(&state);
+            let done = statement.run(&pair.primary.db);
+            assert_eq!(read(&pair.primary.db), after, "statement {number}, {statement:?}: {done:?}");
+            state = after;
+        }
+        match rng.in_range(0..12) {
+            0 => {
+                pair.crash_other(&mut rng);
+                pair.other.follow();
+            }
+            1 => {
+                let half = usize::midpoint(pair.other.applied(), pair.agreement.len());
+                pair.other.follow_to(half);
+                pair.crash_other(&mut rng);
+                pair.other.follow();
+            }
+            2 => pair.change_parts(),
+            // It follows later.
+            3 | 4 => continue,
+            _ => pair.other.follow(),
+        }
+        assert_eq!(read(&pair.other.db), state, "statement {number}, {statement:?}: the member that follows");
+        assert_eq!(found(&pair.primary.db, &state), found(&pair.other.db, &state));
+    }
+    pair.other.follow();
+    assert_same(&pair.primary, &pair.other);
+    pair.crash_other(&mut rng);
+    pair.other.follow();
+    assert_same(&pair.primary, &pair.other);
+    assert_eq!(read(&pair.other.db), state);
+    Ok(())
+}
+
+#[test]
+fn the_members_hold_the_same_whatever_happens() {
+    let seeds = parallel::count_from_env("SPINNEY_REPLICATED_SEEDS", 40);
+    let from = parallel::count_from_env("SPINNEY_REPLICATED_FROM", 0);
+    parallel::each(from..from + seeds, |seed| {
+        let done = catch_unwind(AssertUnwindSafe(|| run(seed)));
+        let done = done.unwrap_or_else(|panic| Err(spinney_testkit::engine::panic_message(&*panic).to_owned()));
+        done.map_err(|what| format!("seed {seed}: {what}"))
+    })
+    .unwrap_or_else(|what| panic!("{what}"));
+}
+
+fn ids(db: &Database) -> Vec<i64> {
+    let collection = db.collection("t.one").unwrap().unwrap();
+    let id = |document: DocumentBuf| document.view().get("_id").and_then(|id| id.as_exact_i64()).unwrap();
+    collection.documents().map(|document| id(document.unwrap().view().into())).collect()
+}
+
+#[test]
+fn what_was_given_up_keeps_its_locks_until_it_is_known_what_became_of_it() {
+    let pair = Pair::new(1);
+    let one = pair.primary.db.collection("t.one").unwrap().unwrap();
+    one.insert_one(doc! {"_id": 1, "a": 1}.view()).unwrap();
+    for applies in [true, false] {
+        let before = (one.count().unwrap(), pair.agreement.len());
+        pair.primary.give_up(true);
+        let refused = one.insert_one(doc! {"_id": 2 + i64::from(applies)}.view()).unwrap_err();
+        assert_eq!(refused.code().number(), 11602);
+        pair.primary.give_up(false);
+        assert_eq!(one.count().unwrap(), before.0);
+        // Nobody writes the same document meanwhile, or changes the collection.
+        let document = doc! {"_id": 2 + i64::from(applies)};
+        let write = || {
+            let mut txn = pair.primary.db.begin();
+            txn.insert(one.state(), document.view()).and_then(|()| txn.commit()).map_err(|error| error.code().number())
+        };
+        assert_eq!(write(), Err(112));
+        assert!(one.state().change_within(Duration::ZERO, |schema| Ok((schema.clone(), ()))).is_err());
+        pair.primary.end_given_up(applies);
+        if !applies {
+            pair.agreement.lose_behind(before.1);
+        }
+        assert_eq!(write(), if applies { Err(11000) } else { Ok(()) });
+        assert_eq!(one.count().unwrap(), before.0 + 1);
+    }
+    assert_eq!(ids(&pair.primary.db), [1, 2, 3]);
+    pair.other.follow();
+    assert_same(&pair.primary, &pair.other);
+}
+
+#[test]
+fn a_transaction_of_before_another_member_led_does_not_commit_over_its_changes() {
+    let mut pair = Pair::new(2);
+    let one = pair.primary.db.collection("t.one").unwrap().unwrap();
+    one.insert_one(doc! {"_id": 1, "a": 1}.view()).unwrap();
+    let mut of_key = pair.primary.db.begin();
+    let old = of_key.find_by_id(one.state(), &1.into()).unwrap().unwrap();
+    of_key.replace(one.state(), old.view(), doc! {"_id": 1, "a": 2}.view()).unwrap();
+    let mut of_schema = pair.primary.db.begin();
+    of_schema.insert(one.state(), doc! {"_id": 7, "a": 2}.view()).unwrap();
+    pair.other.follow();
+    pair.change_parts();
+    let there = pair.primary.db.collection("t.one").unwrap().unwrap();
+    there.replace_by_id(1, doc! {"a": 5}.view()).unwrap();
+    pair.primary.db.create_indexes("t.one", &[doc! {"key": &doc! {"a": 1}, "name": "a"}]).unwrap();
+    pair.other.follow();
+    pair.change_parts();
+    for late in [of_key, of_schema] {
+        assert_eq!(late.commit().unwrap_err().code().number(), 112);
+    }
+    assert!(one.validate().unwrap().is_valid());
+    assert_eq!(one.find_by_id(1).unwrap().unwrap().view().to_json(), r#"{"_id":1,"a":5}"#);
+    assert_eq!(one.schema().indexes.len(), 1);
+    // A member that does not lead changes nothing.
+    let refused = pair.other.db.collection("t.one").unwrap().unwrap().insert_one(doc! {"_id": 9}.view());
+    assert_eq!(refused.unwrap_err().code().number(), 10107);
+    assert_eq!(pair.other.db.create_collection("t.x", doc! {}.view()).unwrap_err().code().number(), 10107);
+}
