@@ -78,12 +78,12 @@ impl Commits {
         match entry {
             Entry::Commit { record, tables } => {
                 let agreed = Agreed { record, tables, position };
-                return catalog.apply(&agreed, own, |batch| batch.put(applied, "", position.to_le_bytes()));
+                return catalog.apply(&agreed, own, |batch| batch.put(applied, "at", position.to_le_bytes()));
             }
             Entry::Create(name, layout) => catalog.apply_create_table(name, *layout)?,
             Entry::Drop(name) => catalog.apply_drop_table(name)?,
         }
-        Ok(applied.put("", position.to_le_bytes())?)
+        Ok(applied.put("at", position.to_le_bytes())?)
     }
 
     fn agree(&self, entry: Entry) -> Result<()> {
@@ -156,7 +156,7 @@ impl Member {
 
     /// How many entries it has applied.
     pub(super) fn applied(&self) -> usize {
-        let stored = self.commits.applied.get().unwrap().get("").unwrap();
+        let stored = self.commits.applied.get().unwrap().get("at").unwrap();
         stored.map_or(0, |stored| usize::try_from(u64::from_le_bytes(*stored.first_chunk().unwrap())).unwrap())
     }
 

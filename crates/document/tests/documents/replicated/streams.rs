@@ -130,7 +130,7 @@ fn a_stream_goes_on_at_another_member_behind_any_event() {
         for (at, event) in all.iter().enumerate() {
             let (batch, last) = shown(&behind(&token(event)));
             assert_eq!(batch, all[at + 1..], "{at}");
-            assert_eq!(last, if batch.is_empty() { token(event) } else { end.clone() });
+            assert_eq!(last, end);
         }
         assert!(shown(&behind(&end)).0.is_empty());
         let time = all[4].view().get("clusterTime").unwrap();
@@ -203,7 +203,8 @@ fn what_a_session_has_done_is_known_to_every_member() {
     ];
     let plain = |reply: &DocumentBuf| {
         let mut builder = DocumentBuilder::new();
-        let kept = reply.view().elements().filter(|field| field.name != "retriedStmtIds");
+        let kept =
+            reply.view().elements().filter(|field| field.name != "retriedStmtIds" && field.name != "retriedStmtId");
         kept.for_each(|field| _ = builder.append_element(&field));
         builder.finish().view().to_json()
     };
