@@ -56,9 +56,7 @@ impl Catalog {
         match own {
             Some(own) => {
                 write()?;
-                let is_abandoned = own.is_abandoned();
-                own.applied();
-                if is_abandoned {
+                if !own.applied() {
                     self.after_abandoned(&note);
                 }
             }

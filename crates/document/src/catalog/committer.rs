@@ -2,6 +2,8 @@
 //! program that has the members of a replica set agree first.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use spinney::{Durability, ErrorKind, Layout, Table, TableId, Transaction};
 
@@ -21,7 +23,8 @@ pub trait Committer: fmt::Debug + Send + Sync {
     /// least.
     ///
     /// It may return an error before the fate of the commit is known, unless that [must be waited for]. The
-    /// [`PreparedCommit`] is kept then until the commit was applied or is certainly lost.
+    /// [`PreparedCommit`] is kept then until the commit was applied or is certainly lost; when it is applied after all,
+    /// its session is told what it did.
     ///
     /// # Errors
     /// `WriteConflict` (112) when nothing was committed and the transaction may be tried again; others, with their
@@ -51,13 +54,44 @@ pub struct Pending {
     txn: Transaction,
     durability: Option<Durability>,
     applied: Option<Applied>,
+    fate: Arc<Fate>,
+}
+
+/// What the thread that commits and the one that applies tell each other. The first of the two to say so decides.
+///
+/// # Concurrency
+/// One atomic byte, changed once.
+#[derive(Debug, Default)]
+pub(super) struct Fate(AtomicU8);
+
+/// The thread that commits waits.
+const WAITED_FOR: u8 = 0;
+/// It is applied, and the thread that commits is told so.
+const APPLIED: u8 = 1;
+/// The thread that commits has returned an error.
+const ABANDONED: u8 = 2;
+
+impl Fate {
+    fn decide(&self, fate: u8) -> bool {
+        self.0.compare_exchange(WAITED_FOR, fate, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The committer has returned an error; whether the commit was not applied before that.
+    pub(super) fn abandon(&self) -> bool {
+        self.decide(ABANDONED)
+    }
 }
 
 impl Pending {
     /// A transaction with what is to be done when it is applied. Without that the thread that commits holds what the
     /// transaction depends on, and waits until the fate of the commit is known.
-    pub(crate) const fn new(txn: Transaction, durability: Option<Durability>, applied: Option<Applied>) -> Self {
-        Self { txn, durability, applied }
+    pub(super) fn new(txn: Transaction, durability: Option<Durability>, applied: Option<Applied>) -> Self {
+        Self { txn, durability, applied, fate: Arc::default() }
+    }
+
+    /// What becomes of it.
+    pub(super) fn fate(&self) -> Arc<Fate> {
+        Arc::clone(&self.fate)
     }
 
     /// What the commit is to survive; nothing for what the options of the engine say.
@@ -82,7 +116,7 @@ impl Pending {
             ErrorKind::Timeout => Error::new(ErrorCode::WRITE_CONFLICT, error.to_string()),
             _ => Error::from(error),
         })?;
-        Ok(PreparedCommit { applied: self.applied, prepared, is_abandoned: false })
+        Ok(PreparedCommit { applied: self.applied, prepared, fate: self.fate })
     }
 }
 
@@ -96,7 +130,7 @@ impl fmt::Debug for Pending {
 pub struct PreparedCommit {
     applied: Option<Applied>,
     prepared: spinney::Prepared,
-    is_abandoned: bool,
+    fate: Arc<Fate>,
 }
 
 impl PreparedCommit {
@@ -111,22 +145,13 @@ impl PreparedCommit {
         self.prepared.tables()
     }
 
-    /// [`Committer::commit`] returns an error although the commit may be applied later: so its session is told of it
-    /// then. Before `commit` returns.
-    pub const fn abandon(&mut self) {
-        self.is_abandoned = true;
-    }
-
-    /// Whether nobody waits for it any more.
-    pub(crate) const fn is_abandoned(&self) -> bool {
-        self.is_abandoned
-    }
-
-    /// The record is applied: brings memory in line, and releases the locks.
-    pub(crate) fn applied(self) {
+    /// The record is applied: brings memory in line, and releases the locks. Whether the thread that commits hears of
+    /// it; else it has returned an error.
+    pub(super) fn applied(self) -> bool {
         if let Some(applied) = self.applied {
             applied();
         }
+        self.fate.decide(APPLIED)
     }
 }
 

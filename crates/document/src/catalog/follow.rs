@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use spinney::{Batch, Change, Kind, Lsn};
 
@@ -128,6 +129,20 @@ impl Catalog {
         note.session.clone().into_iter().for_each(|session| self.recorder().remember(session));
     }
 
+    /// Counts from now on the commits of other members of the replica set that change a collection or its documents,
+    /// for what is kept in memory of these.
+    pub fn watch(&self, namespace: Namespace, commits: &Arc<AtomicU64>) {
+        self.watched.lock().push((namespace, Arc::clone(commits)));
+    }
+
+    fn tell_watchers(&self, namespace: &Namespace) {
+        let watched = self.watched.lock();
+        // Released to those that read the documents when they see another number.
+        watched.iter().filter(|(name, _)| name == namespace).for_each(|(_, commits)| {
+            commits.fetch_add(1, Ordering::Release);
+        });
+    }
+
     /// The collection with a number.
     fn by_number(&self, number: u64) -> Option<Arc<CollectionState>> {
         self.names.read().values().find_map(|entry| match entry {
@@ -156,6 +171,7 @@ impl Catalog {
         for (number, added) in added {
             let Some(state) = self.by_number(number) else { continue };
             state.documents.add(added);
+            self.tell_watchers(&state.schema().namespace);
             if let Some(capped) = &state.capped {
                 *capped.lock() = None;
                 capped.committed();
@@ -179,6 +195,7 @@ impl Catalog {
                 left.push(state);
             }
         }
+        gone.iter().chain(entries.iter().map(|(namespace, _)| namespace)).for_each(|name| self.tell_watchers(name));
         names.extend(entries);
         drop(names);
         for state in left {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -63,6 +63,8 @@ pub struct Catalog {
     /// How many transactions are open that lock what they write.
     locking: Arc<AtomicUsize>,
     recorder: Recorder,
+    /// Collections, and what counts the commits of other members that change them.
+    pub(super) watched: Mutex<Vec<(Namespace, Arc<AtomicU64>)>>,
 }
 
 impl Catalog {
@@ -101,7 +103,17 @@ impl Catalog {
         let names = RwLock::default();
         let recorder = Recorder::open(&engine, &table, Arc::clone(&environment))?;
         let (changing, locking) = (Mutex::new(next), Arc::default());
-        let catalog = Self { engine, table, environment, committer, names, changing, locking, recorder };
+        let catalog = Self {
+            engine,
+            table,
+            environment,
+            committer,
+            names,
+            changing,
+            locking,
+            recorder,
+            watched: Mutex::default(),
+        };
         let mut tables = BTreeSet::from([CATALOG.to_owned()]);
         for (name, bytes) in rows {
             let namespace = Namespace::parse(&name)?;
@@ -182,7 +194,13 @@ impl Catalog {
         applied: Option<Applied>,
     ) -> Result<()> {
         if let Some(committer) = &self.committer {
-            return committer.commit(Pending::new(txn, durability, applied));
+            let commit = Pending::new(txn, durability, applied);
+            let fate = commit.fate();
+            return match committer.commit(commit) {
+                // Unless it was applied meanwhile.
+                Err(error) if fate.abandon() => Err(error),
+                _ => Ok(()),
+            };
         }
         match durability {
             Some(durability) => txn.commit_with(durability)?,

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use spinney_document::bson::{Document, DocumentBuf};
+use spinney_document::catalog::Namespace;
 use spinney_document::{Database, Error, ErrorCode, Result};
 
 use super::records::{Record, Records};
@@ -110,6 +111,10 @@ impl Accounts {
     #[must_use]
     pub fn new(database: Database) -> Self {
         let generation = Arc::new(AtomicU64::new(1));
+        for name in [User::COLLECTION, Role::COLLECTION] {
+            let namespace = Namespace::parse(name).into_iter();
+            namespace.for_each(|namespace| database.catalog().watch(namespace, &generation));
+        }
         // Without randomness a login of nobody differs from one of somebody, which is all that is lost.
         let secret = random_bytes(32).unwrap_or_default();
         Self {

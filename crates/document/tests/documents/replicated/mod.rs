@@ -43,8 +43,11 @@ fn found(db: &Database, state: &State) -> Vec<String> {
     found
 }
 
+/// The entries of a table.
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// The content of all tables that the members share, by their names, with what each has for itself left out.
-fn tables(db: &Database) -> Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)> {
+fn tables(db: &Database) -> Vec<(String, Entries)> {
     let shared = db.engine().tables().unwrap().into_iter().filter(|table| table.name() != "applied");
     let content = shared.map(|table| {
         let entries = db.engine().snapshot().range(&table, ..).map(|entry| entry.unwrap());
