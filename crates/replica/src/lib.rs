@@ -10,7 +10,9 @@
 //! carries bytes that [`Node::handle`] of the other member answers.
 
 mod base;
+mod entry;
 mod node;
+mod storage;
 
 pub use base::config::{Config, Member};
 pub use base::error::{Error, Result};

@@ -1,0 +1,302 @@
+//! The replicated log of a member, in the redo log of its database.
+//!
+//! Entries are appended in memory, where they can be read at once, and a worker makes them durable: all that wait, by
+//! one commit whose note holds them. The newest stay in memory; older ones are read back from the redo log.
+//!
+//! # Invariants
+//! 1. Entries are called durable only after the commit that holds them, and all before it, were synced.
+//! 2. An entry that is not durable is in memory.
+//!
+//! # Recovery
+//! The notes of the redo log are read in their order; each entry takes the place of what had its index, and of all
+//! behind it. So entries that were replaced without a trace, because the process died before the new ones were written,
+//! come back. That is the state before the replacement, which nobody was told of.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use spinney::base::num::{u64_of, usize_of};
+use spinney::env::{Next, Threads, Worker};
+use spinney::{Batch, ChangeFeed, Durability, Error, ErrorKind, Lsn, Result};
+
+use super::points::Points;
+use super::recovery::{Recovered, recover};
+use super::rows::Rows;
+use crate::entry::log_entry::{LogEntry, LogId, decode_note, encode_note};
+
+/// Bytes of entries in one commit, more or less; a larger entry goes alone.
+const COMMIT_BYTES: usize = 8 << 20;
+
+/// Told when entries are durable, or why they are not.
+pub(crate) type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
+
+/// The replicated log. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Log {
+    shared: Arc<Shared>,
+    worker: Arc<dyn Worker>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    rows: Rows,
+    cache_bytes: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    purged: Option<LogId>,
+    /// The newest entries, without a gap, up to the last of the log.
+    cached: VecDeque<Arc<LogEntry>>,
+    cached_bytes: usize,
+    /// The last entry of the log, also when it is not cached.
+    last: Option<LogId>,
+    /// Entries that wait for the worker, with those to tell.
+    waiting: VecDeque<(Vec<Arc<LogEntry>>, Done)>,
+    /// The first index that may not be durable: entries from there on stay cached.
+    undurable: u64,
+    points: Points,
+    /// Keeps the redo log from the first point on.
+    pin: Option<ChangeFeed>,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("purged", &self.purged).field("last", &self.last).finish_non_exhaustive()
+    }
+}
+
+impl Log {
+    /// The log that a database has.
+    ///
+    /// # Errors
+    /// Those of the engine; `Corruption` when the redo log does not reach back to the entries that were not applied.
+    pub(crate) fn open(rows: Rows, cache_bytes: usize, threads: &dyn Threads) -> Result<Self> {
+        let Recovered { purged, last, points, from } = recover(&rows)?;
+        let undurable = last.map_or(0, |last| last.index + 1);
+        let pin = Some(rows.engine().changes(from)?);
+        let state = State { purged, last, points, undurable, pin, ..State::default() };
+        let shared = Arc::new(Shared { rows, cache_bytes, state: Mutex::new(state) });
+        let worked = Arc::clone(&shared);
+        let worker = threads.worker("replica-log", Box::new(move || worked.write_waiting()));
+        let worker = worker.map_err(|error| Error::new(ErrorKind::Io, format!("no thread for the log: {error}")))?;
+        Ok(Self { shared, worker: worker.into() })
+    }
+
+    /// The rows beside the log.
+    pub(crate) fn rows(&self) -> &Rows {
+        &self.shared.rows
+    }
+
+    /// The last entry that was given up, and the last of the log.
+    pub(crate) fn ends(&self) -> (Option<LogId>, Option<LogId>) {
+        let state = self.shared.state.lock();
+        (state.purged, state.last.max(state.purged))
+    }
+
+    /// Appends entries behind the last one. They can be read when this returns; `done` is called when they are durable.
+    pub(crate) fn append(&self, entries: Vec<LogEntry>, done: Done) {
+        let entries: Vec<Arc<LogEntry>> = entries.into_iter().map(Arc::new).collect();
+        {
+            let mut state = self.shared.state.lock();
+            for entry in &entries {
+                debug_assert!(state.last.is_none_or(|last| last.index + 1 == entry.id.index), "a gap in the log");
+                state.cached_bytes += entry.bytes();
+                state.last = Some(entry.id);
+                state.cached.push_back(Arc::clone(entry));
+            }
+            state.waiting.push_back((entries, done));
+        }
+        self.worker.wake();
+    }
+
+    /// Forgets the entries behind `last`.
+    pub(crate) fn truncate_after(&self, last: Option<LogId>) -> Result<()> {
+        let end = last.map_or(0, |last| last.index + 1);
+        let mut state = self.shared.state.lock();
+        while state.cached.back().is_some_and(|entry| entry.id.index >= end) {
+            let entry = state.cached.pop_back().expect("there is one");
+            state.cached_bytes = state.cached_bytes.saturating_sub(entry.bytes());
+        }
+        state.last = last;
+        state.undurable = state.undurable.min(end);
+        Ok(())
+    }
+
+    /// Gives up the entries up to `id`.
+    pub(crate) fn purge(&self, id: LogId) -> Result<()> {
+        let from = {
+            let mut state = self.shared.state.lock();
+            state.purged = state.purged.max(Some(id));
+            if state.last.is_none_or(|last| last < id) {
+                // The log begins anew behind a copy of the database.
+                state.last = Some(id);
+                state.undurable = id.index + 1;
+                state.points.clear();
+            }
+            state.points.purge(id.index + 1);
+            while state.cached.front().is_some_and(|entry| entry.id.index <= id.index) {
+                let entry = state.cached.pop_front().expect("there is one");
+                state.cached_bytes = state.cached_bytes.saturating_sub(entry.bytes());
+            }
+            state.points.first().map(|point| point.lsn)
+        };
+        let engine = self.shared.rows.engine();
+        let from = from.unwrap_or_else(|| engine.log_end());
+        self.shared.rows.set_purged(id, from, Durability::Buffered)?;
+        // When the log does not reach back so far any more, nothing is there to be pinned.
+        let pin = engine.changes(from).ok();
+        self.shared.state.lock().pin = pin;
+        Ok(())
+    }
+
+    /// The entries of `range` that the log has, all of them when `bytes_max` allows; the first one always.
+    ///
+    /// # Errors
+    /// `Gone` when the redo log does not hold an entry any more that should be there; those of the engine.
+    pub(crate) fn read(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<Arc<LogEntry>>> {
+        let mut entries: Vec<Arc<LogEntry>> = Vec::new();
+        let (mut next, mut bytes) = (range.start, 0);
+        loop {
+            let segment = {
+                let state = self.shared.state.lock();
+                next = next.max(state.purged.map_or(0, |purged| purged.index + 1));
+                let end = range.end.min(state.last.map_or(0, |last| last.index + 1));
+                let cached_from = state.cached.front().map_or(u64::MAX, |entry| entry.id.index);
+                if next >= cached_from {
+                    let cached = state.cached.iter().skip(usize_of(next - cached_from));
+                    for entry in cached.take(usize_of(end.saturating_sub(next))) {
+                        bytes += entry.bytes();
+                        if bytes > bytes_max && !entries.is_empty() {
+                            break;
+                        }
+                        entries.push(Arc::clone(entry));
+                    }
+                    return Ok(entries);
+                }
+                if next >= end {
+                    return Ok(entries);
+                }
+                let (point, after) = state.points.around(next).ok_or_else(|| gone(next))?;
+                let stop = after.map_or(end, |after| after.index).min(end).min(cached_from);
+                (point.lsn, after.map(|after| after.lsn), next..stop)
+            };
+            for entry in self.shared.read_segment(segment.0, segment.1, segment.2)? {
+                bytes += entry.bytes();
+                if bytes > bytes_max && !entries.is_empty() {
+                    return Ok(entries);
+                }
+                next = entry.id.index + 1;
+                entries.push(Arc::new(entry));
+            }
+        }
+    }
+
+    /// Bytes of redo log that are held for other members.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let first = self.shared.state.lock().points.first();
+        first.map_or(0, |point| self.shared.rows.engine().log_end().0.saturating_sub(point.lsn.0))
+    }
+
+    /// The index of an entry from which on no more than `bytes` of redo log are held.
+    pub(crate) fn index_holding(&self, bytes: u64) -> Option<u64> {
+        let end = self.shared.rows.engine().log_end().0;
+        self.shared.state.lock().points.first_from(Lsn(end.saturating_sub(bytes)))
+    }
+}
+
+impl Shared {
+    /// The entries of `range`, which all stand between two positions.
+    fn read_segment(&self, from: Lsn, to: Option<Lsn>, range: Range<u64>) -> Result<Vec<LogEntry>> {
+        let mut found: Vec<LogEntry> = Vec::new();
+        for commit in self.rows.engine().changes(from)? {
+            let commit = commit?;
+            if to.is_some_and(|to| commit.lsn >= to) {
+                break;
+            }
+            for entry in decode_note(commit.note()).map_err(|_| malformed(commit.lsn))? {
+                // It takes the place of what had its index, and of all behind that.
+                found.truncate(found.partition_point(|known| known.id.index < entry.id.index));
+                if range.contains(&entry.id.index) {
+                    found.push(entry);
+                }
+            }
+        }
+        let whole = u64_of(found.len()) == range.end - range.start;
+        let in_order = found.iter().zip(range.clone()).all(|(entry, index)| entry.id.index == index);
+        if whole && in_order { Ok(found) } else { Err(gone(range.start)) }
+    }
+
+    /// Makes what waits durable: the work of the worker.
+    fn write_waiting(&self) -> Next {
+        let (entries, told) = {
+            let mut state = self.state.lock();
+            let (mut entries, mut told, mut bytes) = (Vec::new(), Vec::new(), 0);
+            while bytes < COMMIT_BYTES {
+                let Some((some, done)) = state.waiting.pop_front() else { break };
+                bytes += some.iter().map(|entry| entry.bytes()).sum::<usize>();
+                entries.extend(some);
+                told.push(done);
+            }
+            (entries, told)
+        };
+        if told.is_empty() {
+            return Next::Wait;
+        }
+        let written = self.write(&entries);
+        for done in told {
+            done(written.as_ref().map(|()| ()).map_err(|error| io::Error::other(error.to_string())));
+        }
+        Next::Again
+    }
+
+    fn write(&self, entries: &[Arc<LogEntry>]) -> Result<()> {
+        let Some(last) = entries.last() else { return Ok(()) };
+        let mut batch = Batch::new();
+        self.rows.put_appended(last.id, &mut batch);
+        batch.note(encode_note(entries.iter().map(|entry| &**entry)));
+        let engine = self.rows.engine();
+        let lsn = engine.log_end();
+        engine.write_with(&batch, Durability::Sync)?;
+        let lowest = entries.iter().map(|entry| entry.id.index).min().unwrap_or_default();
+        let bytes = entries.iter().map(|entry| entry.bytes()).sum();
+        let mut state = self.state.lock();
+        state.points.add(lowest, lsn, bytes);
+        let same = state.entry(last.id.index).is_some_and(|id| id == last.id);
+        if same {
+            state.undurable = state.undurable.max(last.id.index + 1);
+        }
+        state.evict(self.cache_bytes);
+        Ok(())
+    }
+}
+
+impl State {
+    /// The place of a cached entry.
+    fn entry(&self, index: u64) -> Option<LogId> {
+        let first = self.cached.front()?.id.index;
+        Some(self.cached.get(usize_of(index.checked_sub(first)?))?.id)
+    }
+
+    fn evict(&mut self, bytes_max: usize) {
+        while self.cached_bytes > bytes_max && self.cached.front().is_some_and(|entry| entry.id.index < self.undurable)
+        {
+            if let Some(entry) = self.cached.pop_front() {
+                self.cached_bytes = self.cached_bytes.saturating_sub(entry.bytes());
+            }
+        }
+    }
+}
+
+fn gone(index: u64) -> Error {
+    Error::new(ErrorKind::Gone, format!("the redo log does not hold entry {index} of the replicated log any more"))
+}
+
+pub(super) fn malformed(lsn: Lsn) -> Error {
+    Error::new(ErrorKind::Corruption, format!("the entries at position {lsn} of the redo log make no sense"))
+}

@@ -1,0 +1,70 @@
+//! What of the replicated log is found when a database is opened.
+
+use spinney::{Error, ErrorKind, Lsn, Result};
+
+use super::log::malformed;
+use super::points::Points;
+use super::rows::Rows;
+use crate::entry::log_entry::{LogEntry, LogId, decode_note};
+
+/// The replicated log as the redo log holds it.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    /// The last entry that is not there.
+    pub(crate) purged: Option<LogId>,
+    /// The last entry.
+    pub(crate) last: Option<LogId>,
+    pub(crate) points: Points,
+    /// From here on the redo log is needed.
+    pub(crate) from: Lsn,
+}
+
+/// Reads the notes of the redo log.
+///
+/// # Errors
+/// Those of the engine; `Corruption` when entries are missing that were not applied.
+pub(crate) fn recover(rows: &Rows) -> Result<Recovered> {
+    let engine = rows.engine();
+    let (applied, appended) = (rows.applied()?, rows.appended()?);
+    let (mut purged, mut from) = match rows.purged()? {
+        Some((id, from)) => (Some(id), from),
+        None => (None, engine.log_start()),
+    };
+    let feed = match engine.changes(from) {
+        Err(error) if error.kind() == ErrorKind::Gone => {
+            from = engine.log_start();
+            engine.changes(from)?
+        }
+        feed => feed?,
+    };
+    let (mut first, mut last, mut points, mut lsn) = (None, purged, Points::default(), from);
+    for commit in feed {
+        let commit = commit?;
+        let entries = decode_note(commit.note()).map_err(|_| malformed(commit.lsn))?;
+        let entries: Vec<LogEntry> =
+            entries.into_iter().filter(|entry| purged.is_none_or(|purged| entry.id.index > purged.index)).collect();
+        if let (Some(lowest), Some(newest)) =
+            (entries.iter().map(|entry| entry.id).min_by_key(|id| id.index), entries.last())
+        {
+            if first.is_none_or(|first: LogId| lowest.index <= first.index) {
+                first = Some(lowest);
+            }
+            last = Some(newest.id);
+            points.add(lowest.index, lsn, entries.iter().map(LogEntry::bytes).sum());
+        }
+        lsn = commit.end;
+    }
+    let begins = purged.map_or(0, |purged| purged.index + 1);
+    if let Some(first) = first.filter(|first| first.index > begins) {
+        // The redo log was not kept so far back: its first entry is given up, since what is before it is not known.
+        purged = Some(first);
+    } else if first.is_none() && appended.is_some() && appended > purged {
+        (purged, last) = (applied, applied);
+    }
+    let lost = appended > last || purged.is_some_and(|purged| applied.is_none_or(|applied| applied < purged));
+    if lost {
+        let message = "the redo log does not reach back to the entries of the replicated log that were not applied";
+        return Err(Error::new(ErrorKind::Corruption, message));
+    }
+    Ok(Recovered { purged, last, points, from })
+}
