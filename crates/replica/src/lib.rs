@@ -12,6 +12,7 @@
 mod base;
 mod entry;
 mod node;
+mod raft;
 mod storage;
 
 pub use base::config::{Config, Member};

@@ -1,5 +1,6 @@
 //! What the other layers and callers name: configuration, settings, status, errors, the way to other members.
 
+pub(crate) mod caller;
 pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod settings;

@@ -1,0 +1,32 @@
+//! Requests to other members, as the runtime sends them.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::config::Member;
+use super::transport::Transport;
+
+/// A reply that is waited for.
+pub(crate) type Reply = Pin<Box<dyn Future<Output = io::Result<Vec<u8>>> + Send>>;
+
+/// Sends requests to other members.
+pub(crate) trait Caller: Send + Sync + Debug + 'static {
+    /// Sends a request, and gives the reply as [`Transport::call`] does.
+    fn call(&self, member: &Member, request: Vec<u8>, timeout: Duration) -> Reply;
+}
+
+/// Calls a transport in threads of the runtime that may block.
+#[derive(Debug)]
+pub(crate) struct BlockingCaller(pub(crate) Arc<dyn Transport>);
+
+impl Caller for BlockingCaller {
+    fn call(&self, member: &Member, request: Vec<u8>, timeout: Duration) -> Reply {
+        let (transport, member) = (Arc::clone(&self.0), member.clone());
+        let called = tokio::task::spawn_blocking(move || transport.call(&member, request, timeout));
+        Box::pin(async move { called.await.map_err(io::Error::other)? })
+    }
+}

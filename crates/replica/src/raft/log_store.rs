@@ -1,0 +1,101 @@
+//! The replicated log and the vote as openraft asks for them.
+
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, RangeBounds};
+
+use openraft::storage::{IOFlushed, RaftLogStorage};
+use openraft::{LogState, OptionalSend, RaftLogReader};
+use spinney::base::codec::{Decoder, Malformed};
+
+use super::convert::{decode_vote, encode_vote, place, raft_entry, raft_place, stored};
+use super::types::{RaftEntry, RaftLogId, RaftVote, Types};
+use crate::storage::log::Log;
+
+/// Bytes of entries in one request to another member, more or less; a larger entry goes alone.
+const REQUEST_BYTES: usize = 4 << 20;
+
+/// The log of a member.
+#[derive(Clone, Debug)]
+pub(crate) struct LogStore(pub(crate) Log);
+
+pub(super) fn failed(error: impl ToString) -> io::Error {
+    io::Error::other(error.to_string())
+}
+
+pub(super) fn senseless(Malformed: Malformed) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "what is stored of the replicated log makes no sense")
+}
+
+impl LogStore {
+    fn read(&self, range: impl RangeBounds<u64>, bytes_max: usize) -> io::Result<Vec<RaftEntry>> {
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => last.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => u64::MAX,
+        };
+        let entries = self.0.read(start..end.max(start), bytes_max).map_err(failed)?;
+        entries.iter().map(|entry| raft_entry(entry).map_err(senseless)).collect()
+    }
+}
+
+impl RaftLogReader<Types> for LogStore {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> Result<Vec<RaftEntry>, io::Error> {
+        self.read(range, usize::MAX)
+    }
+
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<RaftEntry>, io::Error> {
+        self.read(start..end, REQUEST_BYTES)
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<RaftVote>, io::Error> {
+        let Some(vote) = self.0.rows().vote().map_err(failed)? else { return Ok(None) };
+        decode_vote(&mut Decoder::new(&vote)).map(Some).map_err(senseless)
+    }
+}
+
+impl RaftLogStorage<Types> for LogStore {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> Result<LogState<Types>, io::Error> {
+        let (purged, last) = self.0.ends();
+        Ok(LogState { last_purged_log_id: purged.map(raft_place), last_log_id: last.map(raft_place) })
+    }
+
+    async fn get_log_reader(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &RaftVote) -> Result<(), io::Error> {
+        let mut bytes = Vec::new();
+        encode_vote(vote, &mut bytes);
+        self.0.rows().set_vote(&bytes).map_err(failed)
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: IOFlushed<Types>) -> Result<(), io::Error>
+    where
+        I: IntoIterator<Item = RaftEntry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let entries = entries.into_iter().map(stored).collect();
+        self.0.append(entries, Box::new(move |written| callback.io_completed(written)));
+        Ok(())
+    }
+
+    async fn truncate_after(&mut self, last: Option<RaftLogId>) -> Result<(), io::Error> {
+        self.0.truncate_after(last.as_ref().map(place));
+        Ok(())
+    }
+
+    async fn purge(&mut self, log_id: RaftLogId) -> Result<(), io::Error> {
+        self.0.purge(place(&log_id)).map_err(failed)
+    }
+}
