@@ -14,6 +14,9 @@ pub enum Role {
     Primary,
     /// It follows a primary, or waits for one.
     Secondary,
+    /// It was opened again, and does not know yet how much of its log a majority has. What is read may be older than
+    /// what was read before.
+    Recovering,
     /// It asks for an election.
     Candidate,
     /// The configuration does not name it (any more).

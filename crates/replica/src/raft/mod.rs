@@ -1,5 +1,6 @@
 //! Consensus, by the library openraft. No other module names it.
 
+pub(crate) mod consensus;
 mod convert;
 mod log_store;
 mod machine;
@@ -7,5 +8,6 @@ mod network;
 mod runtime;
 #[cfg(test)]
 mod suite;
-mod types;
+pub(crate) mod types;
+pub(crate) mod view;
 mod wire;

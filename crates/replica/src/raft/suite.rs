@@ -1,6 +1,5 @@
 //! openraft's own tests of storage, over a log and a database on a simulated machine.
 
-
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 use spinney::env::sim::SimEnv;

@@ -1,0 +1,271 @@
+//! A member of a replica set, for callers in the runtime.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::base::caller::Caller;
+use crate::base::config::Config;
+use crate::base::error::{Error, Result};
+use crate::base::settings::Settings;
+use crate::base::status::{MemberStatus, Role, Status};
+use crate::raft::consensus::{Consensus, Outcome};
+use crate::raft::view::{State, View};
+use crate::storage::applier::{Applier, Target};
+use crate::storage::log::Log;
+
+/// What other threads wait for a change of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Grows with every change of the others.
+    pub(crate) change: u64,
+    pub(crate) role: Role,
+    pub(crate) term: u64,
+    /// The identity of the primary.
+    pub(crate) primary: Option<u64>,
+    /// The term in which this node leads, with a majority that answers, and takes writes or prepares to.
+    pub(crate) leading: Option<u64>,
+    /// Whether it takes writes.
+    pub(crate) writable: bool,
+    /// The index of the configuration, and whether a majority has it.
+    pub(crate) config: (Option<u64>, bool),
+    /// A copy of the primary's database is complete.
+    pub(crate) copy_received: bool,
+}
+
+/// What is decided here about leading.
+#[derive(Debug, Default)]
+pub(crate) struct Intent {
+    /// It does not become primary before.
+    pub(crate) frozen_until: Option<Instant>,
+    /// It hands over, and takes no new writes.
+    pub(crate) stepping_down: bool,
+    /// The term in which writes may begin: what earlier primaries wrote is applied, and what they left is cleaned up.
+    pub(crate) prepared_term: Option<u64>,
+    /// The term for which that was begun.
+    pub(crate) preparing_term: Option<u64>,
+    /// A copy of the primary's database is complete.
+    pub(crate) copy_received: bool,
+    /// Whether the log that was found at the open is known to be applied as far as it was committed.
+    pub(crate) recovered: bool,
+}
+
+/// Called in a thread that may block when this node begins to lead, before others write.
+pub(crate) type OnLead = Box<dyn Fn() -> Result<()> + Send + Sync>;
+
+/// A member of a replica set. Shared by all who use it.
+pub(crate) struct Core {
+    pub(crate) settings: Settings,
+    pub(crate) identity: u64,
+    pub(crate) log: Log,
+    pub(crate) applier: Applier,
+    pub(crate) caller: Arc<dyn Caller>,
+    consensus: OnceLock<Consensus>,
+    pub(crate) intent: Mutex<Intent>,
+    standing: watch::Sender<Standing>,
+    pub(crate) elections: AtomicU64,
+    pub(crate) on_lead: OnceLock<OnLead>,
+    /// Whether the database has collections.
+    pub(crate) has_data: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// Held while the members are changed.
+    pub(crate) changing: tokio::sync::Mutex<()>,
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("host", &self.settings.host)
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Core {
+    pub(crate) fn new(settings: Settings, identity: u64, log: Log, applier: Applier, caller: Arc<dyn Caller>) -> Self {
+        let standing = Standing {
+            change: 1,
+            role: Role::Uninitiated,
+            term: 0,
+            primary: None,
+            leading: None,
+            writable: false,
+            config: (None, false),
+            copy_received: false,
+        };
+        Self {
+            settings,
+            identity,
+            log,
+            applier,
+            caller,
+            consensus: OnceLock::new(),
+            intent: Mutex::default(),
+            standing: watch::Sender::new(standing),
+            elections: AtomicU64::new(0),
+            on_lead: OnceLock::new(),
+            has_data: OnceLock::new(),
+            changing: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// Takes part in the set from now on, and applies what is agreed on to `target`.
+    pub(crate) async fn run(self: &Arc<Self>, target: Arc<dyn Target>) -> Result<()> {
+        self.applier.set_target(target);
+        let (caller, log, applier) = (Arc::clone(&self.caller), self.log.clone(), self.applier.clone());
+        let consensus = Consensus::start(self.identity, &self.settings, caller, log, applier).await?;
+        if self.consensus.set(consensus).is_err() {
+            return Err(Error::Ended("it runs already".to_owned()));
+        }
+        tokio::spawn(super::duties::run(Arc::downgrade(self)));
+        tokio::spawn(super::duties::recover(Arc::downgrade(self)));
+        self.refresh();
+        Ok(())
+    }
+
+    /// The consensus.
+    pub(crate) fn consensus(&self) -> Result<&Consensus> {
+        self.consensus.get().ok_or_else(|| Error::Ended("it does not run".to_owned()))
+    }
+
+    /// What others wait for a change of.
+    pub(crate) fn watch(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    /// Looks at the consensus, and tells those that wait when something changed.
+    pub(crate) fn refresh(&self) {
+        let Ok(consensus) = self.consensus() else { return };
+        let view = consensus.view();
+        let new = self.standing_of(&view);
+        self.standing.send_if_modified(|old| {
+            let new = Standing { change: old.change, ..new };
+            if *old == new {
+                return false;
+            }
+            if new.role == Role::Candidate && old.role != Role::Candidate {
+                // Relaxed: a counter that is only shown.
+                self.elections.fetch_add(1, Ordering::Relaxed);
+            }
+            *old = Standing { change: old.change + 1, ..new };
+            true
+        });
+    }
+
+    fn standing_of(&self, view: &View) -> Standing {
+        let intent = self.intent.lock();
+        let leading = self.leads(view).then_some(view.term);
+        let writable = leading.is_some() && leading == intent.prepared_term && !intent.stepping_down;
+        let role = match view.state {
+            _ if view.failure.is_some() || view.state == State::Ended => Role::Failed,
+            _ if view.peers.is_empty() => Role::Uninitiated,
+            _ if !view.peers.contains_key(&self.identity) => Role::Removed,
+            _ if leading.is_some() => Role::Primary,
+            State::Candidate => Role::Candidate,
+            _ if !intent.recovered => Role::Recovering,
+            _ => Role::Secondary,
+        };
+        let primary = if view.leader == Some(self.identity) { leading.and(view.leader) } else { view.leader };
+        Standing {
+            change: 0,
+            role,
+            term: view.term,
+            primary,
+            leading,
+            writable,
+            config: (view.members_at.map(|at| at.index), view.members_committed),
+            copy_received: intent.copy_received,
+        }
+    }
+
+    /// Whether this node leads, and a majority has answered lately.
+    fn leads(&self, view: &View) -> bool {
+        let alone = view.peers.values().filter(|(_, votes)| *votes).count() <= 1;
+        let lately = |age: Duration| age < self.settings.election_timeout * 4;
+        view.state == State::Leader && view.failure.is_none() && (alone || view.quorum_age.is_none_or(lately))
+    }
+
+    /// Proposes an entry in a term in which this node leads.
+    ///
+    /// # Errors
+    /// `NotPrimary` when it is in no log; `Interrupted` when its fate is not known, and this node leads no more;
+    /// `Ended`.
+    pub(crate) async fn propose(&self, term: u64, payload: Vec<u8>) -> Result<()> {
+        let mut standing = self.watch();
+        let lost = standing.wait_for(|standing| standing.leading != Some(term));
+        let proposed = self.consensus()?.propose(term, payload);
+        let outcome = tokio::select! {
+            biased;
+            outcome = proposed => outcome?,
+            _ = lost => Outcome::Unknown,
+        };
+        match outcome {
+            Outcome::Applied => Ok(()),
+            Outcome::Refused => Err(self.not_primary()),
+            Outcome::Unknown => Err(Error::Interrupted),
+        }
+    }
+
+    /// The error of a node that is not primary.
+    pub(crate) fn not_primary(&self) -> Error {
+        Error::NotPrimary(self.status().primary_host().map(str::to_owned))
+    }
+
+    /// The configuration in force.
+    pub(crate) fn config(&self) -> Option<Config> {
+        config_of(&self.consensus().ok()?.view())
+    }
+
+    /// What the node is and knows now.
+    pub(crate) fn status(&self) -> Status {
+        let standing = self.standing.borrow().clone();
+        let Ok(consensus) = self.consensus() else { return Status::uninitiated() };
+        let view = consensus.view();
+        let id_of = |identity: u64| view.peers.get(&identity).map(|(peer, _)| peer.member.id);
+        let mut members: Vec<MemberStatus> = view
+            .peers
+            .iter()
+            .map(|(identity, (peer, _))| MemberStatus {
+                id: peer.member.id,
+                matched: view.matched.get(identity).copied().flatten(),
+                last_contact: view.answered.get(identity).copied().flatten(),
+            })
+            .collect();
+        members.sort_by_key(|member| member.id);
+        Status {
+            change: standing.change,
+            term: view.term,
+            role: standing.role,
+            writable: standing.writable,
+            me: id_of(self.identity),
+            primary: standing.primary.and_then(id_of),
+            config: config_of(&view),
+            config_committed: view.members_committed,
+            last: view.last.unwrap_or_default(),
+            committed: view.committed.unwrap_or_default(),
+            applied: view.applied.map_or(0, |applied| applied.index),
+            applied_term: view.applied.map_or(0, |applied| applied.term),
+            first: view.purged.map_or(0, |purged| purged + 1),
+            log_bytes: self.log.held_bytes(),
+            // Relaxed: a counter that is only shown.
+            elections: self.elections.load(Ordering::Relaxed),
+            members,
+            copy_received: standing.copy_received,
+            failure: view.failure,
+        }
+    }
+}
+
+/// The configuration that a view shows.
+pub(crate) fn config_of(view: &View) -> Option<Config> {
+    let by_id: BTreeMap<u64, _> = view.peers.values().map(|(peer, _)| (peer.member.id, peer)).collect();
+    let version = by_id.values().map(|peer| peer.version).max()?;
+    let set_id = by_id.values().next()?.set_id;
+    Some(Config { version, set_id, members: by_id.into_values().map(|peer| peer.member.clone()).collect() })
+}

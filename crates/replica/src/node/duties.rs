@@ -1,0 +1,162 @@
+//! What a node does by itself: it prepares to lead, lets go of old entries, and hands over to whom is wanted more.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::core::Core;
+use crate::base::error::Error;
+use crate::raft::consensus::RoleChanges;
+use crate::raft::view::{State, View};
+
+/// How often a primary looks for a member that is wanted more.
+const PRIORITY_PERIOD: Duration = Duration::from_secs(1);
+
+/// Runs until the node is dropped or ends.
+pub(crate) async fn run(core: Weak<Core>) {
+    let mut changes = RoleChanges::default();
+    let (mut elections, mut heartbeats) = (false, true);
+    let mut looked = Instant::now();
+    loop {
+        let Some(core) = core.upgrade() else { return };
+        let Ok(consensus) = core.consensus() else { return };
+        let view = consensus.view();
+        if view.failure.is_some() || view.state == State::Ended {
+            core.refresh();
+            return;
+        }
+        let frozen = thaw(&core, &view);
+        let wanted = !frozen && may_lead(&core, &view);
+        if elections != wanted {
+            consensus.allow_elections(wanted);
+            elections = wanted;
+        }
+        if heartbeats != (!frozen || view.state != State::Leader) {
+            heartbeats = !heartbeats;
+            consensus.allow_heartbeats(heartbeats);
+        }
+        core.refresh();
+        prepare_to_lead(&core);
+        if looked.elapsed() >= PRIORITY_PERIOD {
+            looked = Instant::now();
+            give_up_entries(&core, &view).await;
+            if let Some(successor) = wanted_more(&core, &view) {
+                // It is tried again when it fails.
+                drop(consensus.transfer(successor).await);
+            }
+        }
+        let pause = core.settings.heartbeat;
+        tokio::select! {
+            biased;
+            changed = consensus.role_changed(&mut changes) => if changed.is_err() { core.refresh(); return },
+            () = sleep(pause) => {}
+        }
+    }
+}
+
+/// Notes when what was committed before the open is known to be applied.
+pub(crate) async fn recover(weak: Weak<Core>) {
+    let Some(core) = weak.upgrade() else { return };
+    let Ok(consensus) = core.consensus().cloned() else { return };
+    let last = core.log.ends().1.map(|last| last.index);
+    drop(core);
+    let recovered = consensus.wait(|view| {
+        // The log may have been cut since.
+        let needed = last.min(view.last);
+        view.committed >= needed && view.applied.map(|applied| applied.index) >= needed
+    });
+    if recovered.await.is_ok()
+        && let Some(core) = weak.upgrade()
+    {
+        core.intent.lock().recovered = true;
+        core.refresh();
+    }
+}
+
+/// Whether the node keeps from leading now; ends that when its time is over.
+fn thaw(core: &Core, view: &View) -> bool {
+    let mut intent = core.intent.lock();
+    let over = intent.frozen_until.is_none_or(|until| until <= Instant::now());
+    if over {
+        intent.frozen_until = None;
+        intent.stepping_down = false;
+    } else if view.state != State::Leader {
+        intent.stepping_down = false;
+    }
+    !over
+}
+
+fn may_lead(core: &Core, view: &View) -> bool {
+    view.peers.get(&core.identity).is_some_and(|(peer, votes)| *votes && peer.member.priority_thousandths > 0)
+}
+
+/// Begins what has to be done before writes are taken, when the node has begun to lead.
+fn prepare_to_lead(core: &Arc<Core>) {
+    let Some(term) = core.watch().borrow().leading else { return };
+    {
+        let mut intent = core.intent.lock();
+        if intent.preparing_term == Some(term) {
+            return;
+        }
+        intent.preparing_term = Some(term);
+    }
+    let core = Arc::clone(core);
+    tokio::spawn(async move {
+        let prepared = lead(&core).await.is_ok();
+        {
+            let mut intent = core.intent.lock();
+            if prepared {
+                intent.prepared_term = Some(term);
+            } else {
+                intent.preparing_term = None;
+            }
+        }
+        core.refresh();
+    });
+}
+
+async fn lead(core: &Arc<Core>) -> Result<(), Error> {
+    // What earlier primaries wrote is applied then.
+    core.consensus()?.linearizable().await?;
+    if core.on_lead.get().is_none() {
+        return Ok(());
+    }
+    let core = Arc::clone(core);
+    let done = tokio::task::spawn_blocking(move || core.on_lead.get().map_or(Ok(()), |on_lead| on_lead()));
+    done.await.map_err(|error| Error::Ended(error.to_string()))?
+}
+
+/// Gives up entries that are applied and larger together than the settings keep.
+async fn give_up_entries(core: &Core, view: &View) {
+    let Some(applied) = view.applied else { return };
+    let kept_from = core.log.index_holding(core.settings.log_keep_bytes);
+    let Some(before) = kept_from.and_then(|index| index.checked_sub(1)) else { return };
+    let upto = before.min(applied.index);
+    if view.purged.is_none_or(|purged| purged < upto)
+        && let Ok(consensus) = core.consensus()
+    {
+        // It is tried again.
+        drop(consensus.purge(upto).await);
+    }
+}
+
+/// The member that is to take over from this primary, if there is one: it has a higher priority and has caught up.
+fn wanted_more(core: &Core, view: &View) -> Option<u64> {
+    core.watch().borrow().leading?;
+    let priority = |identity: u64| view.peers.get(&identity).map(|(peer, _)| peer.member.priority_thousandths);
+    let mine = priority(core.identity)?;
+    let (best, _) = caught_up(core, view, 0).max_by_key(|(identity, _)| priority(*identity))?;
+    (priority(best)? > mine && !view.joint).then_some(best)
+}
+
+/// Members that may lead and answer, and lack no more than `lag` entries; with the index up to which they have the log.
+pub(crate) fn caught_up<'v>(core: &'v Core, view: &'v View, lag: u64) -> impl Iterator<Item = (u64, u64)> + 'v {
+    let last = view.last.unwrap_or_default();
+    view.peers.iter().filter_map(move |(identity, (peer, votes))| {
+        let answers = view.answered.get(identity).copied().flatten()? < core.settings.election_timeout;
+        let matched = view.matched.get(identity).copied().flatten()?;
+        let able = *identity != core.identity && *votes && peer.member.priority_thousandths > 0;
+        (able && answers && matched + lag >= last).then_some((*identity, matched))
+    })
+}

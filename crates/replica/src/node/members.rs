@@ -1,0 +1,259 @@
+//! The members of a set: made, changed, and the primary's role handed over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use spinney_document::base::{Environment, System};
+use tokio::time::{Instant, timeout};
+
+use super::core::Core;
+use super::duties::caught_up;
+use super::messages::{self, HELLO};
+use crate::base::config::{Config, Member};
+use crate::base::error::{Error, Result};
+use crate::entry::hello::Hello;
+use crate::raft::types::Peer;
+use crate::raft::view::State;
+
+/// How long a member may take to say who it is.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+
+const MEMBERS_MAX: usize = 50;
+const VOTERS_MAX: usize = 7;
+
+/// How many entries a new member may lack when it gets its vote.
+const LAG_MAX: u64 = 64;
+
+impl Core {
+    /// What another member says of itself.
+    async fn ask_hello(&self, member: &Member) -> Result<Hello> {
+        let unreachable = |error: &dyn std::fmt::Display| {
+            Error::InvalidConfig(format!("member {} cannot be reached: {error}", member.host))
+        };
+        let message = messages::control(HELLO, &[]);
+        let reply = self.caller.call(member, message, HELLO_TIMEOUT).await.map_err(|error| unreachable(&error))?;
+        let hello = Hello::decode(&reply).map_err(|_| Error::Malformed("a hello"))?;
+        if hello.set_name != self.settings.set_name {
+            let (host, theirs, ours) = (&member.host, &hello.set_name, &self.settings.set_name);
+            let what = format!("member {host} is of the replica set '{theirs}', not of '{ours}'");
+            return Err(Error::InvalidConfig(what));
+        }
+        Ok(hello)
+    }
+
+    /// Makes a set of the members: see [`Node::initiate`](crate::Node::initiate).
+    pub(crate) async fn initiate(&self, members: Vec<Member>) -> Result<()> {
+        let _changing = self.changing.try_lock().map_err(|_| Error::ConfigInProgress)?;
+        if self.config().is_some() {
+            return Err(Error::AlreadyInitiated);
+        }
+        check(&members)?;
+        let me = members.iter().find(|member| member.host == self.settings.host).ok_or_else(|| {
+            Error::InvalidConfig(format!("no member has the address of this one, {}", self.settings.host))
+        })?;
+        let others: Vec<&Member> = members.iter().filter(|member| member.id != me.id).collect();
+        let hellos = join_all(others.iter().map(|member| self.ask_hello(member))).await;
+        let random = System.random().to_be_bytes();
+        let mut set_id = [0; 12];
+        set_id[..8].copy_from_slice(&random);
+        let peer = |member: &Member| Peer { member: member.clone(), version: 1, set_id };
+        let mut peers = BTreeMap::from([(self.identity, peer(me))]);
+        for (member, hello) in others.into_iter().zip(hellos) {
+            let hello = hello?;
+            if hello.initiated || hello.has_data {
+                let what = format!("member {} has data or a configuration already", member.host);
+                return Err(Error::InvalidConfig(what));
+            }
+            peers.insert(hello.identity, peer(member));
+        }
+        if peers.len() != members.len() {
+            return Err(Error::InvalidConfig("two members are one process".to_owned()));
+        }
+        if peers.values().any(|peer| !peer.member.votes) {
+            return Err(Error::InvalidConfig("all first members must vote; add the others later".to_owned()));
+        }
+        self.consensus()?.initialize(peers).await?;
+        self.refresh();
+        Ok(())
+    }
+
+    /// Changes the members: see [`Node::change_members`](crate::Node::change_members).
+    pub(crate) async fn change_members(&self, config: Config, deadline: Duration) -> Result<()> {
+        let _changing = self.changing.try_lock().map_err(|_| Error::ConfigInProgress)?;
+        timeout(deadline, self.change_members_now(config)).await.unwrap_or(Err(Error::TimedOut))
+    }
+
+    async fn change_members_now(&self, config: Config) -> Result<()> {
+        check(&config.members)?;
+        let consensus = self.consensus()?;
+        let view = consensus.view();
+        let old = self.config().ok_or(Error::NotInitiated)?;
+        if self.watch().borrow().leading.is_none() {
+            return Err(self.not_primary());
+        }
+        if config.version <= old.version {
+            let what = format!("the version must be greater than {}, not {}", old.version, config.version);
+            return Err(Error::InvalidConfig(what));
+        }
+        let known: BTreeMap<&str, u64> =
+            view.peers.iter().map(|(identity, (peer, _))| (&*peer.member.host, *identity)).collect();
+        check_change(&old, &config)?;
+        let mut peers = BTreeMap::new();
+        for member in &config.members {
+            let peer = Peer { member: member.clone(), version: config.version, set_id: old.set_id };
+            let identity = match known.get(&*member.host) {
+                Some(identity) if *identity == self.identity => *identity,
+                Some(identity) => match self.ask_hello(member).await {
+                    // A new copy of the log at an old address: the old one is gone.
+                    Ok(hello) if hello.identity != *identity && !hello.initiated => hello.identity,
+                    _ => *identity,
+                },
+                None => {
+                    let hello = self.ask_hello(member).await?;
+                    if hello.initiated || hello.has_data {
+                        let what = format!("member {} has data or a configuration already", member.host);
+                        return Err(Error::InvalidConfig(what));
+                    }
+                    hello.identity
+                }
+            };
+            peers.insert(identity, peer);
+        }
+        for (identity, peer) in peers.iter().filter(|(identity, _)| !view.peers.contains_key(identity)) {
+            consensus.add_learner(*identity, peer.clone()).await?;
+        }
+        let voters: BTreeSet<u64> =
+            peers.iter().filter(|(_, peer)| peer.member.votes).map(|(identity, _)| *identity).collect();
+        let new: Vec<u64> =
+            voters.iter().copied().filter(|id| !view.peers.get(id).is_some_and(|(_, votes)| *votes)).collect();
+        consensus
+            .wait(|view| {
+                let last = view.last.unwrap_or_default();
+                let has = |id: &u64| view.matched.get(id).copied().flatten().is_some_and(|at| at + LAG_MAX >= last);
+                view.state != State::Leader || new.iter().all(has)
+            })
+            .await?;
+        let removed: BTreeSet<u64> = view.peers.keys().copied().filter(|id| !peers.contains_key(id)).collect();
+        consensus.set_members(peers, voters).await?;
+        if !removed.is_empty() {
+            consensus.remove(removed).await?;
+        }
+        self.refresh();
+        Ok(())
+    }
+
+    /// Hands over: see [`Node::step_down`](crate::Node::step_down).
+    pub(crate) async fn step_down(&self, period: Duration, catch_up: Duration, force: bool) -> Result<()> {
+        if self.watch().borrow().leading.is_none() {
+            return Err(self.not_primary());
+        }
+        let consensus = self.consensus()?;
+        let begun = Instant::now();
+        {
+            let mut intent = self.intent.lock();
+            intent.stepping_down = true;
+            intent.frozen_until = Some(begun + period.max(self.settings.election_timeout));
+        }
+        self.refresh();
+        let ready = consensus.wait(|view| view.state != State::Leader || caught_up(self, view, 0).next().is_some());
+        let waited = timeout(catch_up, ready).await;
+        let mut successor = caught_up(self, &consensus.view(), 0).max_by_key(|(_, matched)| *matched);
+        if successor.is_none() && force {
+            successor = caught_up(self, &consensus.view(), u64::MAX / 2).max_by_key(|(_, matched)| *matched);
+        }
+        match (successor, waited) {
+            (Some((identity, _)), _) => {
+                consensus.transfer(identity).await?;
+                let gone = consensus.wait(|view| view.state != State::Leader);
+                match timeout(self.settings.election_timeout * 4, gone).await {
+                    Ok(gone) => drop(gone?),
+                    Err(_) if force => {}
+                    Err(_) => return Err(self.stay(Error::NoSuccessor)),
+                }
+            }
+            (None, Ok(Err(error))) => return Err(error),
+            (None, _) if force => {}
+            (None, _) => return Err(self.stay(Error::NoSuccessor)),
+        }
+        self.refresh();
+        Ok(())
+    }
+
+    /// Goes on as primary, as nobody could take over.
+    fn stay(&self, error: Error) -> Error {
+        {
+            let mut intent = self.intent.lock();
+            intent.stepping_down = false;
+            intent.frozen_until = None;
+        }
+        self.refresh();
+        error
+    }
+
+    /// Keeps from leading: see [`Node::freeze`](crate::Node::freeze).
+    pub(crate) fn freeze(&self, period: Duration) {
+        self.intent.lock().frozen_until = (!period.is_zero()).then(|| Instant::now() + period);
+    }
+
+    /// Ends: a primary hands over first.
+    pub(crate) async fn end(self: &Arc<Self>, within: Duration) {
+        let Ok(consensus) = self.consensus().cloned() else { return };
+        if self.watch().borrow().leading.is_some() && consensus.view().peers.len() > 1 {
+            // Nobody may be there to take over.
+            drop(timeout(within, self.step_down(within, within / 2, false)).await);
+        }
+        consensus.end().await;
+        self.refresh();
+    }
+}
+
+/// Checks members by themselves.
+fn check(members: &[Member]) -> Result<()> {
+    let refuse = |what: String| Err(Error::InvalidConfig(what));
+    let voters = members.iter().filter(|member| member.votes).count();
+    if members.is_empty() || members.len() > MEMBERS_MAX {
+        return refuse(format!("a replica set has 1 to {MEMBERS_MAX} members, not {}", members.len()));
+    }
+    if voters == 0 || voters > VOTERS_MAX {
+        return refuse(format!("a replica set has 1 to {VOTERS_MAX} members that vote, not {voters}"));
+    }
+    if !members.iter().any(|member| member.votes && member.priority_thousandths > 0) {
+        return refuse("no member may become primary".to_owned());
+    }
+    for (at, member) in members.iter().enumerate() {
+        if members[..at].iter().any(|other| other.id == member.id || other.host == member.host) {
+            return refuse(format!("two members have the id {} or the address {}", member.id, member.host));
+        }
+        if member.priority_thousandths > 1_000_000 {
+            return refuse(format!("the priority of member {} is above 1000", member.host));
+        }
+        if member.priority_thousandths > 0 && (!member.votes || member.hidden) {
+            return refuse(format!(
+                "the priority of member {} must be 0, as it is hidden or does not vote",
+                member.host
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that members may follow on others.
+fn check_change(old: &Config, new: &Config) -> Result<()> {
+    for member in &new.members {
+        let same = old.members.iter().find(|other| other.id == member.id || other.host == member.host);
+        if let Some(other) = same.filter(|other| other.id != member.id || other.host != member.host) {
+            let what = format!("id {} and address {} belong to different members", member.id, other.host);
+            return Err(Error::InvalidConfig(what));
+        }
+    }
+    let voters = |config: &Config| -> BTreeSet<u64> {
+        config.members.iter().filter(|member| member.votes).map(|member| member.id).collect()
+    };
+    if voters(old).symmetric_difference(&voters(new)).count() > 1 {
+        let what = "at most one member that votes may be added or removed at a time";
+        return Err(Error::InvalidConfig(what.to_owned()));
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Messages between members: whom they are for, and what answers them.
+//!
+//! # Format
+//! The identity of the copy of the log that is meant, 8 bytes, 0 for any; then the request, whose first byte says
+//! whether it is one of the consensus.
+
+use spinney::base::codec::Decoder;
+
+use super::core::Core;
+use crate::base::error::{Error, Result};
+use crate::entry::hello::Hello;
+use crate::raft::consensus::Consensus;
+
+/// A member is asked what it is.
+pub(crate) const HELLO: u8 = 16;
+
+/// A request that is not one of the consensus, for whoever is at an address.
+pub(crate) fn control(kind: u8, fields: &[u8]) -> Vec<u8> {
+    let mut message = vec![0; 8];
+    message.push(kind);
+    message.extend_from_slice(fields);
+    message
+}
+
+impl Core {
+    /// Answers a message of another member.
+    pub(crate) async fn handle(&self, message: &[u8]) -> Result<Vec<u8>> {
+        let mut input = Decoder::new(message);
+        let meant = input.u64().map_err(|_| Error::Malformed("a message without a receiver"))?;
+        let request = input.rest();
+        if Consensus::is_request(request) {
+            if meant != self.identity {
+                return Err(Error::Malformed("a message for another copy of the log"));
+            }
+            return self.consensus()?.handle(request).await;
+        }
+        match request.first() {
+            Some(&HELLO) => Ok(self.hello().encode()),
+            _ => Err(Error::Malformed("an unknown request")),
+        }
+    }
+
+    fn hello(&self) -> Hello {
+        Hello {
+            identity: self.identity,
+            initiated: self.config().is_some() || self.log.ends().1.is_some(),
+            has_data: self.has_data.get().is_some_and(|has_data| has_data()),
+            set_name: self.settings.set_name.clone(),
+        }
+    }
+}
