@@ -20,4 +20,4 @@ pub use base::error::{Error, Result};
 pub use base::settings::Settings;
 pub use base::status::{MemberStatus, Role, Status};
 pub use base::transport::Transport;
-pub use node::handle::{Acknowledgement, Node, install_copy};
+pub use node::handle::{Acknowledgement, Node};

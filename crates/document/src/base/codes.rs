@@ -99,6 +99,7 @@ codes! {
     CURSOR_KILLED = 237 "CursorKilled";
     NOT_IMPLEMENTED = 238 "NotImplemented";
     NO_SUCH_TRANSACTION = 251 "NoSuchTransaction";
+    TRANSACTION_TOO_LARGE = 257 "TransactionTooLarge";
     TRANSACTION_COMMITTED = 256 "TransactionCommitted";
     OPERATION_NOT_SUPPORTED_IN_TRANSACTION = 263 "OperationNotSupportedInTransaction";
     NO_QUERY_EXECUTION_PLANS = 291 "NoQueryExecutionPlans";

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::error::{Error, Result};
+
 /// What a node is told when it is opened. All members of a set should have the same but for [`Settings::host`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -38,6 +40,26 @@ impl Settings {
             log_cache_bytes: 64 << 20,
             log_keep_bytes: 1 << 30,
         }
+    }
+
+    /// # Errors
+    /// `InvalidConfig` for values out of range.
+    pub(crate) fn check(&self) -> Result<()> {
+        let refuse = |what: &str| Err(Error::InvalidConfig(what.to_owned()));
+        let millis = self.heartbeat.as_millis();
+        if self.set_name.is_empty() || self.host.is_empty() {
+            return refuse("a member needs the name of its set and its own address");
+        }
+        if !(10..=10_000).contains(&millis) {
+            return refuse("the time between heartbeats is 10 ms to 10 s");
+        }
+        if self.election_timeout < self.heartbeat * 3 {
+            return refuse("the election timeout is at least three times the time between heartbeats");
+        }
+        if self.log_cache_bytes < 1 << 20 {
+            return refuse("the memory for the replicated log is at least 1 MiB");
+        }
+        Ok(())
     }
 
     /// Sets [`Settings::heartbeat`].

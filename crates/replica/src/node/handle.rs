@@ -1,14 +1,29 @@
 //! A member of a replica set, as the server uses it.
 
-use std::path::Path;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use spinney::env::Env;
+use spinney_document::Committer;
+use spinney_document::base::{Environment, System};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::timeout;
+
+use super::committer::Agreement;
+use super::core::Core;
+use super::target::DocumentTarget;
+use crate::base::caller::BlockingCaller;
 use crate::base::config::{Config, Member};
 use crate::base::error::{Error, Result};
 use crate::base::settings::Settings;
 use crate::base::status::Status;
 use crate::base::transport::Transport;
+use crate::raft::view::State;
+use crate::storage::applier::Applier;
+use crate::storage::log::Log;
+use crate::storage::rows::Rows;
 
 /// How many members must have an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,10 +35,18 @@ pub enum Acknowledgement {
 }
 
 /// A member of a replica set: a cheap handle. All methods block; none may be called in the node's own threads.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Node {
-    settings: Arc<Settings>,
-    transport: Arc<dyn Transport>,
+    core: Arc<Core>,
+    agreement: Arc<Agreement>,
+    runtime: Arc<Mutex<Option<Runtime>>>,
+    handle: Handle,
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("core", &self.core).finish_non_exhaustive()
+    }
 }
 
 impl Node {
@@ -32,29 +55,59 @@ impl Node {
     /// # Errors
     /// Those of the engine; `InvalidConfig` for settings out of range, and when the database is part of another set.
     pub fn open(engine: &spinney::Database, settings: Settings, transport: Arc<dyn Transport>) -> Result<Self> {
-        let _ = engine;
-        Ok(Self { settings: Arc::new(settings), transport })
+        settings.check()?;
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("replica").enable_time().build();
+        let runtime = runtime.map_err(|error| Error::Ended(format!("no thread for replication: {error}")))?;
+        let threads = Env::os().threads;
+        let rows = Rows::open(engine)?;
+        let known = rows.set_name(&settings.set_name)?;
+        if known != settings.set_name {
+            let what = format!("the database is part of the replica set '{known}', not of '{}'", settings.set_name);
+            return Err(Error::InvalidConfig(what));
+        }
+        let identity = rows.identity(|| System.random())?;
+        let log = Log::open(rows.clone(), settings.log_cache_bytes, &*threads)?;
+        let applier = Applier::new(rows, &*threads)?;
+        let core = Arc::new(Core::new(settings, identity, log, applier, Arc::new(BlockingCaller(transport))));
+        let handle = runtime.handle().clone();
+        let agreement = Arc::new(Agreement::new(&core, handle.clone(), engine.clone(), System.random()));
+        Ok(Self { core, agreement, runtime: Arc::new(Mutex::new(Some(runtime))), handle })
+    }
+
+    /// What commits the writes of the document database, for [`spinney_document::Database::with_committer`]. It refuses
+    /// all when this node is not primary.
+    #[must_use]
+    pub fn committer(&self) -> Arc<dyn Committer> {
+        Arc::clone(&self.agreement) as _
     }
 
     /// Lets the node take part in its set, and apply what the set agrees on to a document database that was opened on
-    /// the same database of the engine.
+    /// the same database of the engine with [`Node::committer`].
     ///
     /// # Errors
     /// Those of the engine; `Ended` when it runs already.
     pub fn run(&self, database: &spinney_document::Database) -> Result<()> {
-        let _ = database;
-        Err(self.unbuilt())
+        let (agreement, cleaned) = (Arc::clone(&self.agreement), database.clone());
+        let on_lead = move || agreement.prepare_to_lead(|| cleaned.catalog().clean_up());
+        let asked = database.clone();
+        let twice = self.core.on_lead.set(Box::new(on_lead)).is_err()
+            || self.core.has_data.set(Box::new(move || !asked.list_databases().is_empty())).is_err();
+        if twice {
+            return Err(Error::Ended("it runs already".to_owned()));
+        }
+        let pending = Arc::clone(&self.agreement.pending);
+        let target = DocumentTarget { database: database.clone(), pending, identity: self.core.identity };
+        self.handle.block_on(self.core.run(Arc::new(target)))
     }
 
-    /// Makes a set of the members, of which this node is one. The others must be running and have no configuration;
-    /// they learn it from this node. Returns when this node knows it; a primary is elected soon after.
+    /// Makes a set of the members, of which this node is one. The others must be running and have neither data nor a
+    /// configuration; they learn it from this node. Returns when this node knows it; a primary is elected soon after.
     ///
     /// # Errors
     /// `AlreadyInitiated`; `InvalidConfig` when no member has this node's address, ids or addresses are not unique,
-    /// none may become primary, or there are more than 50 members or 7 that vote.
+    /// none may become primary, a member cannot be reached, or there are more than 50 members or 7 that vote.
     pub fn initiate(&self, members: Vec<Member>) -> Result<()> {
-        let _ = members;
-        Err(self.unbuilt())
+        self.handle.block_on(self.core.initiate(members))
     }
 
     /// Answers a request that another member's [`Transport`] carried here. Only requests of members may come here: the
@@ -63,8 +116,7 @@ impl Node {
     /// # Errors
     /// `Malformed`, `Ended`. The caller closes the connection or answers with the error.
     pub fn handle(&self, request: &[u8]) -> Result<Vec<u8>> {
-        let _ = request;
-        Err(self.unbuilt())
+        self.handle.block_on(self.core.handle(request))
     }
 
     /// Waits until this node is known to be primary at a moment after the call, and has applied all that was
@@ -72,39 +124,52 @@ impl Node {
     ///
     /// # Errors
     /// `NotPrimary`, `TimedOut`, `Ended`.
-    pub fn linearizable(&self, timeout: Duration) -> Result<()> {
-        let _ = timeout;
-        Err(self.unbuilt())
+    pub fn linearizable(&self, within: Duration) -> Result<()> {
+        let consensus = self.core.consensus()?;
+        match self.handle.block_on(async { timeout(within, consensus.linearizable()).await }) {
+            Err(_) => Err(Error::TimedOut),
+            Ok(Err(Error::NotPrimary(_))) => Err(self.core.not_primary()),
+            Ok(done) => done,
+        }
     }
 
     /// Waits until this node has applied the entry with an index (for `afterClusterTime`).
     ///
     /// # Errors
     /// `TimedOut`, `Ended`.
-    pub fn wait_applied(&self, index: u64, timeout: Duration) -> Result<()> {
-        let _ = (index, timeout);
-        Err(self.unbuilt())
+    pub fn wait_applied(&self, index: u64, within: Duration) -> Result<()> {
+        let consensus = self.core.consensus()?;
+        let applied = consensus.wait(|view| view.applied.is_some_and(|applied| applied.index >= index));
+        self.handle.block_on(async { timeout(within, applied).await }).map_err(|_| Error::TimedOut)?.map(drop)
     }
 
     /// Waits until enough members have the log up to an index durably. Called on the primary.
     ///
     /// # Errors
     /// `TimedOut`; `NotPrimary` when it is not, or no longer, primary; `Ended`.
-    pub fn wait_replicated(&self, index: u64, wanted: Acknowledgement, timeout: Duration) -> Result<()> {
-        let _ = (index, wanted, timeout);
-        Err(self.unbuilt())
+    pub fn wait_replicated(&self, index: u64, wanted: Acknowledgement, within: Duration) -> Result<()> {
+        let consensus = self.core.consensus()?;
+        let enough = consensus.wait(|view| {
+            let have = view.matched.values().filter(|matched| matched.is_some_and(|matched| matched >= index));
+            view.state != State::Leader
+                || match wanted {
+                    Acknowledgement::Majority => view.committed.is_some_and(|committed| committed >= index),
+                    Acknowledgement::Count(count) => have.count() >= count,
+                }
+        });
+        let view = self.handle.block_on(async { timeout(within, enough).await }).map_err(|_| Error::TimedOut)??;
+        if view.state == State::Leader { Ok(()) } else { Err(self.core.not_primary()) }
     }
 
     /// Changes the configuration: members added (they first catch up, and then vote), removed, or with other data. At
-    /// most one member that votes may be added or removed at a time, and no address or id may change hands. Called on
-    /// the primary; returns when a majority knows the configuration.
+    /// most one member that votes may be added or removed at a time, and no address or id may change hands. The version
+    /// must be greater than the one in force. Called on the primary; returns when a majority knows the configuration.
     ///
     /// # Errors
     /// `NotPrimary`; `InvalidConfig`; `ConfigInProgress`; `TimedOut` when a new member does not catch up (it stays
     /// a member without a vote); `Ended`.
-    pub fn change_members(&self, config: Config, timeout: Duration) -> Result<()> {
-        let _ = (config, timeout);
-        Err(self.unbuilt())
+    pub fn change_members(&self, config: Config, within: Duration) -> Result<()> {
+        self.handle.block_on(self.core.change_members(config, within))
     }
 
     /// Hands the primary's role to a member that has caught up, and does not take it again for `period`. Waits for one
@@ -113,8 +178,7 @@ impl Node {
     /// # Errors
     /// `NotPrimary`; `NoSuccessor`; `Ended`.
     pub fn step_down(&self, period: Duration, catch_up: Duration, force: bool) -> Result<()> {
-        let _ = (period, catch_up, force);
-        Err(self.unbuilt())
+        self.handle.block_on(self.core.step_down(period, catch_up, force))
     }
 
     /// Keeps this node from becoming primary for `period`; zero lets it again.
@@ -122,47 +186,40 @@ impl Node {
     /// # Errors
     /// `Ended`.
     pub fn freeze(&self, period: Duration) -> Result<()> {
-        let _ = period;
-        Err(self.unbuilt())
+        self.core.consensus()?;
+        self.core.freeze(period);
+        Ok(())
     }
 
     /// What the node is and knows now. Cheap.
     #[must_use]
     pub fn status(&self) -> Status {
-        Status::uninitiated()
+        self.core.status()
     }
 
-    /// Waits until [`Status::change`] is greater than `seen`, at most for `timeout`, and returns the status.
+    /// Waits until [`Status::change`] is greater than `seen`, at most for `within`, and returns the status.
     #[must_use]
-    pub fn wait_for_change(&self, seen: u64, timeout: Duration) -> Status {
-        let _ = (seen, timeout);
+    pub fn wait_for_change(&self, seen: u64, within: Duration) -> Status {
+        let mut standing = self.core.watch();
+        self.handle.block_on(async {
+            // The time is over: the status is as it was.
+            drop(timeout(within, standing.wait_for(|standing| standing.change > seen)).await);
+        });
         self.status()
     }
 
-    /// Ends the node's part in the set: a primary hands over first, if that takes at most `timeout`. Calls that wait
-    /// are ended with `Ended`.
-    pub fn end(&self, timeout: Duration) {
-        let _ = timeout;
+    /// Ends the node's part in the set: a primary hands over first, if that takes at most `within`. Calls that wait are
+    /// ended.
+    pub fn end(&self, within: Duration) {
+        let Some(runtime) = self.runtime.lock().take() else { return };
+        runtime.block_on(self.core.end(within));
+        self.agreement.end();
+        runtime.shutdown_timeout(Duration::from_secs(1));
     }
 
     /// The settings that it was opened with.
     #[must_use]
     pub fn settings(&self) -> &Settings {
-        &self.settings
+        &self.core.settings
     }
-
-    fn unbuilt(&self) -> Error {
-        Error::Ended(format!("{:?} leads nowhere", self.transport))
-    }
-}
-
-/// Puts a copy of the primary's database that was received into `DIR/incoming` in the place of the database in `DIR`,
-/// which must not be open; whether there was one that is complete. A copy that is not complete is removed. Call it
-/// before every open of a database that is, or was, part of a set. A crash meanwhile is harmless: call it again.
-///
-/// # Errors
-/// Those of the file system.
-pub fn install_copy(dir: &Path) -> Result<bool> {
-    let _ = dir;
-    Ok(false)
 }

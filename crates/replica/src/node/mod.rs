@@ -1,8 +1,10 @@
 //! A member of a replica set.
 
+mod committer;
 pub(crate) mod core;
 mod duties;
 pub(crate) mod handle;
 pub(crate) mod members;
 mod messages;
 pub(crate) mod pending;
+mod target;

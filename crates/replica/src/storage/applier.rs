@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! 1. An entry's changes and its place become durable together: the row `applied` is part of each commit.
-//! 2. Before tables are created or dropped, which is durable at once, everything that was applied is durable. So after
-//!    a crash such an entry is the first that is applied again, if it is.
+//! 2. Before a table is dropped, which is durable at once, everything that was applied is durable. So after a crash
+//!    nothing is applied again that changes the table.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,24 +12,37 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use spinney::env::{Next, Threads, Worker};
-use spinney::{Batch, Durability, Error, ErrorKind, Result, Table, TableId, TableOptions};
+use spinney::{Batch, Durability, Error, ErrorKind, Layout, Result};
 
 use super::log::Done;
 use super::rows::Rows;
 use crate::entry::change::{Change, Commit};
 use crate::entry::log_entry::{EntryKind, LogEntry, LogId};
 
-/// What commits are applied to: the document database, whose catalog and caches follow them.
+/// Where entries are applied: the document database, whose catalog and caches follow them.
 pub(crate) trait Target: Send + Sync + fmt::Debug {
-    /// Makes the changes of a commit, together with those of `batch`, by one commit of the engine, whose durability is
-    /// [`Durability::Buffered`].
+    /// Makes the changes of a commit, together with those that `add` adds, by one commit of the engine that is not
+    /// synced.
     ///
     /// # Errors
     /// What makes the entry impossible to apply: the member then fails.
-    fn apply(&self, at: LogId, commit: &Commit<'_>, batch: Batch) -> Result<()>;
+    fn commit(&self, at: LogId, commit: &Commit<'_>, add: &dyn Fn(&mut Batch)) -> Result<()>;
 
-    /// An entry of a later term than `before` is applied: what was proposed before is applied by now, or lost.
-    fn settled(&self, before: u64);
+    /// Creates a table, unless it is there.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    fn create_table(&self, name: &str, layout: Layout) -> Result<()>;
+
+    /// Makes durable what was applied, and drops a table, unless it is gone.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    fn drop_table(&self, name: &str) -> Result<()>;
+
+    /// An entry of a term is applied that is the first of its primary: what was proposed in earlier terms is applied by
+    /// now, or lost.
+    fn settled(&self, term: u64);
 }
 
 /// Applies entries. Cheap to clone.
@@ -95,48 +108,30 @@ impl Shared {
     }
 
     fn apply(&self, entry: &LogEntry) -> Result<()> {
-        let mut batch = Batch::new();
-        self.rows.put_applied(entry.id, &mut batch);
-        let engine = self.rows.engine();
         let target = self.target.lock().clone();
+        let target = target.ok_or_else(|| Error::new(ErrorKind::Closed, "there is no database to apply entries to"));
+        let mut batch = Batch::new();
         match entry.kind {
             EntryKind::Blank => {}
             EntryKind::Members => self.rows.put_members(entry.id, &entry.payload, &mut batch),
             EntryKind::Change => match Change::decode(&entry.payload).map_err(|_| malformed(entry.id))? {
                 Change::Commit(commit) => {
-                    let target = target.ok_or_else(|| Error::new(ErrorKind::Closed, "there is no database"))?;
-                    return target.apply(entry.id, &commit, batch);
+                    let add = |batch: &mut Batch| self.rows.put_applied(entry.id, batch);
+                    return target?.commit(entry.id, &commit, &add);
                 }
-                Change::CreateTable(name, layout) => {
-                    engine.sync()?;
-                    engine.open_or_create_table(name, TableOptions::default().layout(layout))?;
-                }
-                Change::DropTable(name) => {
-                    engine.sync()?;
-                    if engine.table(name)?.is_some() {
-                        engine.drop_table(name)?;
-                    }
-                }
+                Change::CreateTable(name, layout) => target.as_ref().map_err(Error::clone)?.create_table(name, layout)?,
+                Change::DropTable(name) => target.as_ref().map_err(Error::clone)?.drop_table(name)?,
             },
         }
-        engine.write_with(&batch, Durability::Buffered)?;
-        if entry.kind == EntryKind::Blank {
-            target.into_iter().for_each(|target| target.settled(entry.id.term));
+        self.rows.put_applied(entry.id, &mut batch);
+        self.rows.engine().write_with(&batch, Durability::Interval)?;
+        if entry.kind == EntryKind::Blank
+            && let Ok(target) = target
+        {
+            target.settled(entry.id.term);
         }
         Ok(())
     }
-}
-
-/// The table that a commit calls by an id of the primary.
-///
-/// # Errors
-/// `Corruption` when there is none.
-pub(crate) fn table_of(engine: &spinney::Database, at: LogId, commit: &Commit<'_>, id: TableId) -> Result<Table> {
-    let name = commit.tables.iter().find(|(known, _)| *known == id.0).map(|(_, name)| *name);
-    let name = name.ok_or_else(|| malformed(at))?;
-    engine.table(name)?.ok_or_else(|| {
-        Error::new(ErrorKind::Corruption, format!("entry {} changes table '{name}', which is not there", at.index))
-    })
 }
 
 fn malformed(at: LogId) -> Error {

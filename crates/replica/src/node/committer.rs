@@ -1,0 +1,137 @@
+//! Commits of the document database by agreement of a majority.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::{self, ThreadId};
+
+use parking_lot::Mutex;
+use spinney::{Layout, Table};
+use spinney_document::{Committer, ErrorCode, Pending, PreparedCommit};
+use tokio::runtime::Handle;
+
+use super::core::Core;
+use super::pending::PendingCommits;
+use crate::base::error::{Error, Result};
+use crate::entry::change::{Change, Commit, Proposal};
+
+/// The longest record of a commit; an entry goes to other members in one message.
+const RECORD_BYTES_MAX: usize = 40 << 20;
+
+/// Commits by agreement of a majority, on the primary.
+pub(crate) struct Agreement {
+    core: Weak<Core>,
+    runtime: Handle,
+    pub(crate) pending: Arc<PendingCommits<PreparedCommit>>,
+    /// The number of the next proposal. It begins anywhere, so that no proposal before a restart has the same.
+    next: AtomicU64,
+    engine: spinney::Database,
+    /// The thread that cleans up before others may write.
+    preparing: Mutex<Option<ThreadId>>,
+    ended: OnceLock<()>,
+}
+
+impl fmt::Debug for Agreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agreement").finish_non_exhaustive()
+    }
+}
+
+impl Agreement {
+    pub(crate) fn new(core: &Arc<Core>, runtime: Handle, engine: spinney::Database, random: u64) -> Self {
+        Self {
+            core: Arc::downgrade(core),
+            runtime,
+            pending: Arc::default(),
+            next: AtomicU64::new(random),
+            engine,
+            preparing: Mutex::default(),
+            ended: OnceLock::new(),
+        }
+    }
+
+    /// Runs `prepare`, whose commits are the first of a primary.
+    pub(crate) fn prepare_to_lead(&self, prepare: impl FnOnce() -> spinney_document::Result<()>) -> Result<()> {
+        *self.preparing.lock() = Some(thread::current().id());
+        let prepared = prepare();
+        *self.preparing.lock() = None;
+        prepared.map_err(|error| Error::Ended(error.to_string()))
+    }
+
+    /// Lets the commits go that wait: the node has ended.
+    pub(crate) fn end(&self) {
+        // It may have ended before.
+        drop(self.ended.set(()));
+        self.pending.clear();
+    }
+
+    fn core(&self) -> Result<Arc<Core>> {
+        let ended = || Error::Ended("the member has ended".to_owned());
+        if self.ended.get().is_some() { Err(ended()) } else { self.core.upgrade().ok_or_else(ended) }
+    }
+
+    /// The term in which this thread may write.
+    fn term(&self, core: &Core) -> Result<u64> {
+        let standing = core.watch().borrow().clone();
+        let prepares = *self.preparing.lock() == Some(thread::current().id());
+        match standing.leading {
+            Some(term) if standing.writable || prepares => Ok(term),
+            _ => Err(core.not_primary()),
+        }
+    }
+
+    fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    fn propose_commit(&self, commit: Pending) -> std::result::Result<(), spinney_document::Error> {
+        let core = self.core()?;
+        let term = self.term(&core)?;
+        let must_wait = commit.must_wait();
+        let prepared = commit.prepare()?;
+        if prepared.record().len() > RECORD_BYTES_MAX {
+            let what = format!("a commit of a replica set has up to {RECORD_BYTES_MAX} bytes");
+            return Err(spinney_document::Error::new(ErrorCode::TRANSACTION_TOO_LARGE, what));
+        }
+        // Relaxed: the numbers only have to differ.
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let proposal = Proposal { identity: core.identity, number };
+        let tables = prepared.tables().map(|(id, name)| (id.0, name)).collect();
+        let payload = Change::Commit(Commit { proposal, tables, record: prepared.record() }).encode();
+        let fate = self.pending.add(number, term, prepared);
+        match self.wait(core.propose(term, payload)) {
+            Err(Error::Interrupted) if must_wait => {
+                // Lost when a later primary's first entry was applied before it.
+                self.wait(fate).map_err(|_| Error::Interrupted.into())
+            }
+            Err(error @ Error::NotPrimary(_)) => {
+                drop(self.pending.take(number));
+                Err(error.into())
+            }
+            proposed => Ok(proposed?),
+        }
+    }
+
+    fn propose_tables(&self, change: &Change<'_>) -> std::result::Result<(), spinney_document::Error> {
+        let core = self.core()?;
+        let term = self.term(&core)?;
+        Ok(self.wait(core.propose(term, change.encode()))?)
+    }
+}
+
+impl Committer for Agreement {
+    fn commit(&self, commit: Pending) -> spinney_document::Result<()> {
+        self.propose_commit(commit)
+    }
+
+    fn create_table(&self, name: &str, layout: Layout) -> spinney_document::Result<Table> {
+        self.propose_tables(&Change::CreateTable(name, layout))?;
+        let missing = || spinney_document::Error::new(ErrorCode::INTERNAL_ERROR, format!("table '{name}' was dropped"));
+        self.engine.table(name)?.ok_or_else(missing)
+    }
+
+    fn drop_table(&self, name: &str) -> spinney_document::Result<()> {
+        self.propose_tables(&Change::DropTable(name))
+    }
+}

@@ -1,0 +1,49 @@
+//! The document database as entries are applied to it.
+
+use std::sync::Arc;
+
+use spinney::{Batch, Error, ErrorKind, Layout, Result, TableId};
+use spinney_document::{Agreed, PreparedCommit};
+
+use super::pending::PendingCommits;
+use crate::entry::change::Commit;
+use crate::entry::log_entry::LogId;
+use crate::storage::applier::Target;
+
+/// The document database, with the commits that were prepared here.
+#[derive(Debug)]
+pub(crate) struct DocumentTarget {
+    pub(crate) database: spinney_document::Database,
+    pub(crate) pending: Arc<PendingCommits<PreparedCommit>>,
+    /// The identity of this member's copy of the log.
+    pub(crate) identity: u64,
+}
+
+impl Target for DocumentTarget {
+    fn commit(&self, at: LogId, commit: &Commit<'_>, add: &dyn Fn(&mut Batch)) -> Result<()> {
+        let own = (commit.proposal.identity == self.identity).then(|| self.pending.take(commit.proposal.number));
+        let (prepared, applied) = own.flatten().unzip();
+        let tables: Vec<_> = commit.tables.iter().map(|(id, name)| (TableId(*id), (*name).to_owned())).collect();
+        let agreed = Agreed { record: commit.record, tables: &tables, position: at.index };
+        self.database.apply(&agreed, prepared, add).map_err(failed)?;
+        // The thread that proposed it may have gone.
+        applied.into_iter().for_each(|applied: tokio::sync::oneshot::Sender<()>| drop(applied.send(())));
+        Ok(())
+    }
+
+    fn create_table(&self, name: &str, layout: Layout) -> Result<()> {
+        self.database.apply_create_table(name, layout).map_err(failed)
+    }
+
+    fn drop_table(&self, name: &str) -> Result<()> {
+        self.database.apply_drop_table(name).map_err(failed)
+    }
+
+    fn settled(&self, term: u64) {
+        self.pending.settle(term);
+    }
+}
+
+fn failed(error: spinney_document::Error) -> Error {
+    Error::new(ErrorKind::Corruption, format!("an entry of the replicated log cannot be applied: {error}"))
+}
