@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::{self, ThreadId};
 
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ pub(crate) struct Agreement {
     engine: spinney::Database,
     /// The thread that cleans up before others may write.
     preparing: Mutex<Option<ThreadId>>,
-    ended: OnceLock<()>,
+    ended: AtomicBool,
 }
 
 impl fmt::Debug for Agreement {
@@ -47,7 +47,7 @@ impl Agreement {
             next: AtomicU64::new(random),
             engine,
             preparing: Mutex::default(),
-            ended: OnceLock::new(),
+            ended: AtomicBool::new(false),
         }
     }
 
@@ -61,14 +61,14 @@ impl Agreement {
 
     /// Lets the commits go that wait: the node has ended.
     pub(crate) fn end(&self) {
-        // It may have ended before.
-        drop(self.ended.set(()));
+        // Relaxed: a commit that does not see it yet fails at the consensus, which has ended.
+        self.ended.store(true, Ordering::Relaxed);
         self.pending.clear();
     }
 
     fn core(&self) -> Result<Arc<Core>> {
         let ended = || Error::Ended("the member has ended".to_owned());
-        if self.ended.get().is_some() { Err(ended()) } else { self.core.upgrade().ok_or_else(ended) }
+        if self.ended.load(Ordering::Relaxed) { Err(ended()) } else { self.core.upgrade().ok_or_else(ended) }
     }
 
     /// The term in which this thread may write.

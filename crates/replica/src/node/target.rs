@@ -26,8 +26,10 @@ impl Target for DocumentTarget {
         let tables: Vec<_> = commit.tables.iter().map(|(id, name)| (TableId(*id), (*name).to_owned())).collect();
         let agreed = Agreed { record: commit.record, tables: &tables, position: at.index };
         self.database.apply(&agreed, prepared, add).map_err(failed)?;
-        // The thread that proposed it may have gone.
-        applied.into_iter().for_each(|applied: tokio::sync::oneshot::Sender<()>| drop(applied.send(())));
+        if let Some(applied) = applied {
+            // The thread that proposed it may have gone.
+            applied.send(()).ok();
+        }
         Ok(())
     }
 

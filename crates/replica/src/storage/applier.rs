@@ -109,7 +109,7 @@ impl Shared {
 
     fn apply(&self, entry: &LogEntry) -> Result<()> {
         let target = self.target.lock().clone();
-        let target = target.ok_or_else(|| Error::new(ErrorKind::Closed, "there is no database to apply entries to"));
+        let known = || target.as_deref().ok_or_else(|| Error::new(ErrorKind::Closed, "there is no database"));
         let mut batch = Batch::new();
         match entry.kind {
             EntryKind::Blank => {}
@@ -117,18 +117,16 @@ impl Shared {
             EntryKind::Change => match Change::decode(&entry.payload).map_err(|_| malformed(entry.id))? {
                 Change::Commit(commit) => {
                     let add = |batch: &mut Batch| self.rows.put_applied(entry.id, batch);
-                    return target?.commit(entry.id, &commit, &add);
+                    return known()?.commit(entry.id, &commit, &add);
                 }
-                Change::CreateTable(name, layout) => target.as_ref().map_err(Error::clone)?.create_table(name, layout)?,
-                Change::DropTable(name) => target.as_ref().map_err(Error::clone)?.drop_table(name)?,
+                Change::CreateTable(name, layout) => known()?.create_table(name, layout)?,
+                Change::DropTable(name) => known()?.drop_table(name)?,
             },
         }
         self.rows.put_applied(entry.id, &mut batch);
         self.rows.engine().write_with(&batch, Durability::Interval)?;
-        if entry.kind == EntryKind::Blank
-            && let Ok(target) = target
-        {
-            target.settled(entry.id.term);
+        if entry.kind == EntryKind::Blank {
+            target.into_iter().for_each(|target| target.settled(entry.id.term));
         }
         Ok(())
     }

@@ -116,7 +116,7 @@ impl Log {
     }
 
     /// Forgets the entries behind `last`.
-    pub(crate) fn truncate_after(&self, last: Option<LogId>) -> Result<()> {
+    pub(crate) fn truncate_after(&self, last: Option<LogId>) {
         let end = last.map_or(0, |last| last.index + 1);
         let mut state = self.shared.state.lock();
         while state.cached.back().is_some_and(|entry| entry.id.index >= end) {
@@ -125,7 +125,6 @@ impl Log {
         }
         state.last = last;
         state.undurable = state.undurable.min(end);
-        Ok(())
     }
 
     /// Gives up the entries up to `id`.

@@ -1,0 +1,83 @@
+//! Writes of a set whose primary changes.
+
+use std::time::Duration;
+
+use spinney_replica::{Acknowledgement, Role};
+
+use super::set::{SOON, Set};
+
+#[test]
+fn a_set_of_three_has_one_primary_and_all_members_have_its_writes() {
+    let set = Set::initiated(3);
+    let primary = set.primary();
+    for id in 0..50 {
+        set.insert(primary, id).unwrap();
+    }
+    let node = &set.member(primary).node;
+    node.linearizable(SOON).unwrap();
+    node.wait_replicated(node.status().applied, Acknowledgement::Count(3), SOON).unwrap();
+    set.check_equal();
+    let status = node.status();
+    assert_eq!((status.role, status.writable, status.me), (Role::Primary, true, status.primary));
+    let config = status.config.unwrap();
+    assert_eq!((config.version, config.members.len()), (1, 3));
+    for (at, member) in set.running().filter(|(at, _)| *at != primary) {
+        let error = set.insert(at, 1000).unwrap_err();
+        assert_eq!(error.code().number(), 10107, "{error}");
+        assert_eq!(member.node.status().primary_host(), Some(&*set.member(primary).host));
+        assert!(member.node.linearizable(SOON).is_err());
+    }
+}
+
+#[test]
+fn writes_go_on_when_the_primary_is_gone_and_it_catches_up_when_it_is_back() {
+    let mut set = Set::initiated(3);
+    let first = set.primary();
+    for id in 0..20 {
+        set.insert(first, id).unwrap();
+    }
+    set.close(first, Duration::ZERO);
+    let second = set.primary();
+    for id in 20..40 {
+        set.insert(second, id).unwrap();
+    }
+    set.open(first);
+    set.check_equal();
+    // The other two lack a majority without the third.
+    let third = 3 - first - second;
+    set.close(third, Duration::from_secs(5));
+    let primary = set.primary();
+    for id in 40..50 {
+        set.insert(primary, id).unwrap();
+    }
+    set.check_equal();
+}
+
+#[test]
+fn a_primary_that_is_cut_off_acknowledges_nothing_and_follows_later() {
+    let set = Set::initiated(3);
+    let first = set.primary();
+    set.insert(first, 1).unwrap();
+    set.mesh.cut(&set.member(first).host, true);
+    let error = set.insert(first, 2).unwrap_err();
+    assert!([10107, 11602].contains(&error.code().number()), "{error}");
+    let second = set.primary();
+    assert_ne!(first, second);
+    set.insert(second, 3).unwrap();
+    set.mesh.cut(&set.member(first).host, false);
+    set.check_equal();
+    let status = set.member(first).node.status();
+    assert_eq!(status.role, Role::Secondary, "{status:?}");
+}
+
+#[test]
+fn a_primary_hands_over_when_it_is_asked_to() {
+    let set = Set::initiated(3);
+    let first = set.primary();
+    set.insert(first, 1).unwrap();
+    set.member(first).node.step_down(Duration::from_secs(20), SOON, false).unwrap();
+    let second = set.primary();
+    assert_ne!(first, second);
+    set.insert(second, 2).unwrap();
+    set.check_equal();
+}

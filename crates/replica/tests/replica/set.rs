@@ -1,0 +1,143 @@
+//! A set of members, each with a database of its own.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use spinney_document::base::System;
+use spinney_document::{Database, doc};
+use spinney_replica::{Member, Node, Role, Settings, Status};
+
+use super::mesh::Mesh;
+
+/// Longer than anything takes on a machine that does much else.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+/// A member that runs.
+pub(crate) struct Running {
+    pub(crate) host: String,
+    pub(crate) node: Node,
+    pub(crate) database: Database,
+}
+
+/// A set.
+pub(crate) struct Set {
+    pub(crate) mesh: Mesh,
+    dir: tempfile::TempDir,
+    pub(crate) members: Vec<Option<Running>>,
+}
+
+pub(crate) fn host(at: usize) -> String {
+    format!("m{at}.test:27017")
+}
+
+pub(crate) fn member(at: usize) -> Member {
+    Member::new(at as u64, host(at))
+}
+
+impl Set {
+    /// Members that run and have no configuration.
+    pub(crate) fn new(count: usize) -> Self {
+        let mut set =
+            Self { mesh: Mesh::default(), dir: tempfile::tempdir().unwrap(), members: Vec::new() };
+        for at in 0..count {
+            set.members.push(None);
+            set.open(at);
+        }
+        set
+    }
+
+    /// Members of a set that has a primary.
+    pub(crate) fn initiated(count: usize) -> Self {
+        let set = Self::new(count);
+        set.member(0).node.initiate((0..count).map(member).collect()).unwrap();
+        set.primary();
+        set
+    }
+
+    pub(crate) fn path(&self, at: usize) -> std::path::PathBuf {
+        self.dir.path().join(format!("m{at}"))
+    }
+
+    /// Opens a member that does not run.
+    pub(crate) fn open(&mut self, at: usize) {
+        let host = host(at);
+        let options = spinney::Options::default().memory_bytes(32 << 20).log_keep_bytes(256 << 20);
+        let engine = spinney::Database::open(self.path(at), options).unwrap();
+        let settings = Settings::new("rs0", &host);
+        let node = Node::open(&engine, settings, self.mesh.link(&host)).unwrap();
+        let database = Database::with_committer(engine, Arc::new(System), node.committer()).unwrap();
+        node.run(&database).unwrap();
+        self.mesh.put(&host, node.clone());
+        self.members[at] = Some(Running { host, node, database });
+    }
+
+    /// Ends a member, which hands over when `within` is not zero.
+    pub(crate) fn close(&mut self, at: usize, within: Duration) {
+        let running = self.members[at].take().unwrap();
+        if within.is_zero() {
+            self.mesh.cut(&running.host, true);
+        }
+        running.node.end(within);
+        self.mesh.remove(&running.host);
+        self.mesh.cut(&running.host, false);
+        running.database.engine().clone().close().unwrap();
+    }
+
+    pub(crate) fn member(&self, at: usize) -> &Running {
+        self.members[at].as_ref().unwrap()
+    }
+
+    pub(crate) fn running(&self) -> impl Iterator<Item = (usize, &Running)> {
+        self.members.iter().enumerate().filter_map(|(at, member)| Some((at, member.as_ref()?)))
+    }
+
+    /// The primary that takes writes, when there is one.
+    pub(crate) fn primary(&self) -> usize {
+        let begun = Instant::now();
+        loop {
+            for (at, member) in self.running() {
+                let status = member.node.status();
+                if status.role == Role::Primary && status.writable {
+                    return at;
+                }
+            }
+            let statuses: Vec<Status> = self.running().map(|(_, member)| member.node.status()).collect();
+            assert!(begun.elapsed() < SOON, "no primary: {statuses:#?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Inserts a document on a member.
+    pub(crate) fn insert(&self, at: usize, id: i32) -> spinney_document::Result<()> {
+        let people = self.member(at).database.collection_or_create("app.people")?;
+        people.insert_one(doc! {"_id": id, "name": "Ada"}.view()).map(drop)
+    }
+
+    /// Waits until all members that run have applied what the primary has, and checks that they have the same.
+    pub(crate) fn check_equal(&self) {
+        let primary = self.primary();
+        let applied = self.member(primary).node.status().applied;
+        let all = |at: usize| -> Vec<String> {
+            let database = &self.member(at).database;
+            let mut lines = Vec::new();
+            for name in database.list_databases() {
+                for listed in database.list_collections(&name) {
+                    lines.push(listed.view().to_json());
+                }
+            }
+            if let Some(people) = database.collection("app.people").unwrap() {
+                assert!(people.validate().unwrap().is_valid());
+                lines.push(people.count().unwrap().to_string());
+                for found in people.documents() {
+                    lines.push(found.unwrap().view().to_json());
+                }
+            }
+            lines
+        };
+        let wanted = all(primary);
+        for (at, member) in self.running() {
+            member.node.wait_applied(applied, SOON).unwrap();
+            assert_eq!(all(at), wanted, "member {at} has what the primary, {primary}, has");
+        }
+    }
+}
