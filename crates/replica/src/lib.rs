@@ -21,3 +21,4 @@ pub use base::settings::Settings;
 pub use base::status::{MemberStatus, Role, Status};
 pub use base::transport::Transport;
 pub use node::handle::{Acknowledgement, Node};
+pub use storage::copies::install_copy;

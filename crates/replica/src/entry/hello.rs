@@ -1,9 +1,9 @@
 //! What a member says of itself to another one that is about to make it a member of its set.
 //!
 //! # Format
-//! The identity, 8 bytes; a byte of flags; the name of the set with its length.
+//! The identity, 8 bytes; a byte of flags; the applied index and one, or 0; the name of the set with its length.
 
-use spinney::base::codec::{Decoder, Malformed, put_len_prefixed};
+use spinney::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 
 /// What a member says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub(crate) struct Hello {
     pub(crate) initiated: bool,
     /// Whether its database has collections.
     pub(crate) has_data: bool,
+    /// The index up to which it has applied entries.
+    pub(crate) applied: Option<u64>,
     /// The name of its set.
     pub(crate) set_name: String,
 }
@@ -23,6 +25,7 @@ impl Hello {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = self.identity.to_le_bytes().to_vec();
         out.push(u8::from(self.initiated) | u8::from(self.has_data) << 1);
+        put_varint(&mut out, self.applied.map_or(0, |applied| applied + 1));
         put_len_prefixed(&mut out, self.set_name.as_bytes());
         out
     }
@@ -34,7 +37,8 @@ impl Hello {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut input = Decoder::new(bytes);
         let (identity, flags) = (input.u64()?, input.u8()?);
+        let applied = input.varint()?.checked_sub(1);
         let set_name = String::from_utf8(input.len_prefixed()?.to_vec()).map_err(|_| Malformed)?;
-        Ok(Self { identity, initiated: flags & 1 != 0, has_data: flags & 2 != 0, set_name })
+        Ok(Self { identity, initiated: flags & 1 != 0, has_data: flags & 2 != 0, applied, set_name })
     }
 }

@@ -1,5 +1,6 @@
 //! The bytes of the replicated log: entries as they stand in the redo log, and what they change.
 
 pub(crate) mod change;
+pub(crate) mod copying;
 pub(crate) mod hello;
 pub(crate) mod log_entry;

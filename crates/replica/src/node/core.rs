@@ -11,14 +11,17 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::copying::Copies;
 use crate::base::caller::Caller;
 use crate::base::config::Config;
 use crate::base::error::{Error, Result};
 use crate::base::settings::Settings;
 use crate::base::status::{MemberStatus, Role, Status};
+use crate::entry::log_entry::LogId;
 use crate::raft::consensus::{Consensus, Outcome};
 use crate::raft::view::{State, View};
 use crate::storage::applier::{Applier, Target};
+use crate::storage::copies::Incoming;
 use crate::storage::log::Log;
 
 /// What other threads wait for a change of.
@@ -74,6 +77,8 @@ pub(crate) struct Core {
     pub(crate) on_lead: OnceLock<OnLead>,
     /// Whether the database has collections.
     pub(crate) has_data: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// The copy that is received, and the place of the last entry that it has at the least.
+    pub(crate) incoming: Mutex<Option<(Incoming, LogId)>>,
     /// Held while the members are changed.
     pub(crate) changing: tokio::sync::Mutex<()>,
 }
@@ -111,6 +116,7 @@ impl Core {
             elections: AtomicU64::new(0),
             on_lead: OnceLock::new(),
             has_data: OnceLock::new(),
+            incoming: Mutex::default(),
             changing: tokio::sync::Mutex::new(()),
         }
     }
@@ -119,7 +125,8 @@ impl Core {
     pub(crate) async fn run(self: &Arc<Self>, target: Arc<dyn Target>) -> Result<()> {
         self.applier.set_target(target);
         let (caller, log, applier) = (Arc::clone(&self.caller), self.log.clone(), self.applier.clone());
-        let consensus = Consensus::start(self.identity, &self.settings, caller, log, applier).await?;
+        let copies = Arc::new(Copies { rows: applier.rows().clone(), caller: Arc::clone(&caller) });
+        let consensus = Consensus::start(self.identity, &self.settings, (caller, copies), log, applier).await?;
         if self.consensus.set(consensus).is_err() {
             return Err(Error::Ended("it runs already".to_owned()));
         }

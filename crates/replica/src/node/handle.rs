@@ -22,6 +22,7 @@ use crate::base::status::Status;
 use crate::base::transport::Transport;
 use crate::raft::view::State;
 use crate::storage::applier::Applier;
+use crate::storage::copies::adopt_copy;
 use crate::storage::log::Log;
 use crate::storage::rows::Rows;
 
@@ -60,6 +61,7 @@ impl Node {
         let runtime = runtime.map_err(|error| Error::Ended(format!("no thread for replication: {error}")))?;
         let threads = Env::os().threads;
         let rows = Rows::open(engine)?;
+        adopt_copy(&rows)?;
         let known = rows.set_name(&settings.set_name)?;
         if known != settings.set_name {
             let what = format!("the database is part of the replica set '{known}', not of '{}'", settings.set_name);

@@ -4,6 +4,8 @@
 //! The identity of the copy of the log that is meant, 8 bytes, 0 for any; then the request, whose first byte says
 //! whether it is one of the consensus.
 
+use std::sync::Arc;
+
 use spinney::base::codec::Decoder;
 
 use super::core::Core;
@@ -14,9 +16,17 @@ use crate::raft::consensus::Consensus;
 /// A member is asked what it is.
 pub(crate) const HELLO: u8 = 16;
 
+/// A step of a copy of the database.
+pub(crate) const COPY: u8 = 17;
+
 /// A request that is not one of the consensus, for whoever is at an address.
 pub(crate) fn control(kind: u8, fields: &[u8]) -> Vec<u8> {
-    let mut message = vec![0; 8];
+    addressed(0, kind, fields)
+}
+
+/// A request for a copy of the log.
+pub(crate) fn addressed(identity: u64, kind: u8, fields: &[u8]) -> Vec<u8> {
+    let mut message = identity.to_le_bytes().to_vec();
     message.push(kind);
     message.extend_from_slice(fields);
     message
@@ -24,7 +34,7 @@ pub(crate) fn control(kind: u8, fields: &[u8]) -> Vec<u8> {
 
 impl Core {
     /// Answers a message of another member.
-    pub(crate) async fn handle(&self, message: &[u8]) -> Result<Vec<u8>> {
+    pub(crate) async fn handle(self: &Arc<Self>, message: &[u8]) -> Result<Vec<u8>> {
         let mut input = Decoder::new(message);
         let meant = input.u64().map_err(|_| Error::Malformed("a message without a receiver"))?;
         let request = input.rest();
@@ -34,8 +44,9 @@ impl Core {
             }
             return self.consensus()?.handle(request).await;
         }
-        match request.first() {
-            Some(&HELLO) => Ok(self.hello().encode()),
+        match request.split_first() {
+            Some((&HELLO, [])) => Ok(self.hello().encode()),
+            Some((&COPY, step)) if meant == self.identity => self.take_copy_step(step).await,
             _ => Err(Error::Malformed("an unknown request")),
         }
     }
@@ -45,6 +56,7 @@ impl Core {
             identity: self.identity,
             initiated: self.config().is_some() || self.log.ends().1.is_some(),
             has_data: self.has_data.get().is_some_and(|has_data| has_data()),
+            applied: self.consensus().ok().and_then(|consensus| consensus.view().applied).map(|at| at.index),
             set_name: self.settings.set_name.clone(),
         }
     }

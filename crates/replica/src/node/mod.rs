@@ -1,6 +1,7 @@
 //! A member of a replica set.
 
 mod committer;
+mod copying;
 pub(crate) mod core;
 mod duties;
 pub(crate) mod handle;

@@ -10,12 +10,11 @@ use openraft::impls::leader_id_std::LeaderId;
 use openraft::type_config::async_runtime::watch::WatchReceiver;
 use openraft::vote::RaftLeaderId;
 use openraft::{ChangeMembers, Config, ReadPolicy, SnapshotPolicy};
-use spinney::base::codec::{Decoder, Malformed};
+use spinney::base::codec::Malformed;
 
-use super::convert::{decode_members, decode_vote};
 use super::log_store::LogStore;
 use super::machine::Machine;
-use super::network::Network;
+use super::network::{Network, SendCopy};
 use super::types::{Payload, Peer, Raft, Types};
 use super::view::View;
 use super::wire::{KINDS, Request, encode_appended, encode_transferred, encode_voted};
@@ -54,7 +53,7 @@ impl Consensus {
     pub(crate) async fn start(
         identity: u64,
         settings: &Settings,
-        caller: Arc<dyn Caller>,
+        (caller, copies): (Arc<dyn Caller>, Arc<dyn SendCopy>),
         log: Log,
         applier: Applier,
     ) -> Result<Self> {
@@ -75,7 +74,7 @@ impl Consensus {
             ..Config::default()
         };
         let config = Arc::new(config.validate().map_err(|error| Error::InvalidConfig(error.to_string()))?);
-        let network = Network { me: identity, caller };
+        let network = Network { me: identity, caller, copies };
         let raft = Raft::new(identity, config, network, LogStore(log), Machine(applier));
         Ok(Self { raft: raft.await.map_err(ended)? })
     }
@@ -219,17 +218,6 @@ impl Consensus {
 pub(crate) struct RoleChanges(
     Option<openraft::type_config::alias::WatchReceiverOf<Types, openraft::metrics::RaftServerMetrics<Types>>>,
 );
-
-/// The term of a vote as it is stored.
-pub(crate) fn term_of_vote(vote: &[u8]) -> std::result::Result<u64, Malformed> {
-    Ok(decode_vote(&mut Decoder::new(vote))?.leader_id.term)
-}
-
-/// The data of members as it is stored.
-pub(crate) fn peers_of(members: &[u8]) -> std::result::Result<Vec<(u64, Peer)>, Malformed> {
-    let members = decode_members(&mut Decoder::new(members))?;
-    Ok(members.nodes().map(|(id, peer)| (*id, peer.clone())).collect())
-}
 
 fn ended(error: impl ToString) -> Error {
     Error::Ended(error.to_string())

@@ -4,7 +4,7 @@ pub(crate) mod consensus;
 mod convert;
 mod log_store;
 mod machine;
-mod network;
+pub(crate) mod network;
 mod runtime;
 #[cfg(test)]
 mod suite;

@@ -1,7 +1,9 @@
 //! The other members as openraft calls them.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,11 +28,21 @@ const APPEND_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
+/// Sends copies of this node's database.
+pub(crate) trait SendCopy: Send + Sync + fmt::Debug {
+    /// Sends one to a member whose copy of the log is `target`, and waits until the member has opened it.
+    fn send(&self, member: &Member, target: u64, term: u64) -> Sent;
+}
+
+/// A copy that is on its way.
+pub(crate) type Sent = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+
 /// Makes what calls the other members.
 #[derive(Clone, Debug)]
 pub(crate) struct Network {
     pub(crate) me: u64,
     pub(crate) caller: Arc<dyn Caller>,
+    pub(crate) copies: Arc<dyn SendCopy>,
 }
 
 /// Calls one member.
@@ -117,13 +129,21 @@ impl RaftNetworkV2<Types> for Client {
 
     async fn full_snapshot(
         &mut self,
-        _vote: RaftVote,
+        vote: RaftVote,
         _snapshot: Snapshot,
-        _cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         _option: RPCOption,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
-        let error = io::Error::new(io::ErrorKind::Unsupported, "copies are not sent");
-        Err(StreamingError::Unreachable(Unreachable::new(&error)))
+        // What is sent is newer than the snapshot that openraft knows.
+        let sent = self.network.copies.send(&self.member, self.target, vote.leader_id.term);
+        tokio::select! {
+            biased;
+            closed = cancel => Err(StreamingError::Closed(closed)),
+            sent = sent => match sent {
+                Ok(()) => Ok(SnapshotResponse::new(vote)),
+                Err(error) => Err(StreamingError::Unreachable(Unreachable::new(&error))),
+            },
+        }
     }
 
     async fn transfer_leader(

@@ -30,7 +30,11 @@ impl Mesh {
     /// Cuts a member off from all others, or ends that.
     pub(crate) fn cut(&self, host: &str, is_cut: bool) {
         let cut = &mut self.0.lock().unwrap().cut;
-        if is_cut { cut.insert(host.to_owned()) } else { cut.remove(host) };
+        if is_cut {
+            cut.insert(host.to_owned())
+        } else {
+            cut.remove(host)
+        };
     }
 
     /// What a member calls the others by.

@@ -37,8 +37,7 @@ pub(crate) fn member(at: usize) -> Member {
 impl Set {
     /// Members that run and have no configuration.
     pub(crate) fn new(count: usize) -> Self {
-        let mut set =
-            Self { mesh: Mesh::default(), dir: tempfile::tempdir().unwrap(), members: Vec::new() };
+        let mut set = Self { mesh: Mesh::default(), dir: tempfile::tempdir().unwrap(), members: Vec::new() };
         for at in 0..count {
             set.members.push(None);
             set.open(at);

@@ -1,0 +1,131 @@
+//! A copy of the primary's database for a member whose log ends before the primary's begins.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use spinney::base::codec::Malformed;
+use spinney::base::num::u64_of;
+use spinney_document::base::{Environment, System};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
+
+use super::core::Core;
+use super::messages::{self, COPY, HELLO};
+use crate::base::caller::Caller;
+use crate::base::config::Member;
+use crate::base::error::{Error, Result};
+use crate::entry::copying::CopyStep;
+use crate::entry::hello::Hello;
+use crate::raft::network::{SendCopy, Sent};
+use crate::storage::copies::{Incoming, Outgoing};
+use crate::storage::rows::Rows;
+
+/// Bytes of a file in one message.
+const PART_BYTES: u64 = 1 << 20;
+
+/// How long a member may take for a step; the last one makes all files durable.
+const STEP_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long a member may take to open its new database.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How often it is asked whether it has.
+const ASK_PERIOD: Duration = Duration::from_millis(200);
+
+/// Sends copies of this node's database.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    pub(crate) rows: Rows,
+    pub(crate) caller: Arc<dyn Caller>,
+}
+
+impl SendCopy for Copies {
+    fn send(&self, member: &Member, target: u64, term: u64) -> Sent {
+        let (rows, caller) = (self.rows.clone(), Arc::clone(&self.caller));
+        Box::pin(send_copy(rows, caller, member.clone(), target, term))
+    }
+}
+
+/// Sends a copy of this node's database to a member, and waits until it has opened it.
+///
+/// # Errors
+/// What the member answers, and `TimedOut`.
+async fn send_copy(rows: Rows, caller: Arc<dyn Caller>, member: Member, target: u64, term: u64) -> io::Result<()> {
+    let copy = System.random();
+    let applied =
+        rows.applied().map_err(|error| io::Error::other(error.to_string()))?.ok_or(io::ErrorKind::NotFound)?;
+    let made = spawn_blocking(move || Outgoing::make(rows.engine(), copy));
+    let outgoing = Arc::new(made.await.map_err(io::Error::other)??);
+    let step = |step: CopyStep| {
+        let message = messages::addressed(target, COPY, &step.encode());
+        caller.call(&member, message, STEP_TIMEOUT)
+    };
+    step(CopyStep::Begin { copy, term, applied, files: outgoing.files.clone() }).await?;
+    for (file, copied) in outgoing.files.iter().enumerate() {
+        let mut offset = 0;
+        while offset < copied.bytes {
+            let source = Arc::clone(&outgoing);
+            let read = spawn_blocking(move || source.read(file, offset, PART_BYTES));
+            let bytes = read.await.map_err(io::Error::other)??;
+            let next = offset + u64_of(bytes.len());
+            step(CopyStep::Part { copy, file: u64_of(file), offset, bytes }).await?;
+            offset = next;
+        }
+    }
+    step(CopyStep::End { copy }).await?;
+    let begun = Instant::now();
+    while begun.elapsed() < OPEN_TIMEOUT {
+        sleep(ASK_PERIOD).await;
+        let asked = caller.call(&member, messages::control(HELLO, &[]), STEP_TIMEOUT).await;
+        let hello = asked.ok().and_then(|reply| Hello::decode(&reply).ok());
+        if hello.is_some_and(|hello| hello.identity == target && hello.applied >= Some(applied.index)) {
+            return Ok(());
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+impl Core {
+    /// Takes a step of a copy that another member sends.
+    pub(crate) async fn take_copy_step(self: &Arc<Self>, step: &[u8]) -> Result<Vec<u8>> {
+        let step = CopyStep::decode(step).map_err(|Malformed| Error::Malformed("a part of a copy"))?;
+        let refuse = |error: io::Error| Error::Ended(format!("a copy cannot be received: {error}"));
+        if self.intent.lock().copy_received {
+            return Err(Error::Ended("a copy is about to be opened".to_owned()));
+        }
+        match step {
+            CopyStep::Begin { copy, term, applied, files } => {
+                if term < self.consensus()?.view().term {
+                    return Err(Error::Malformed("a copy from a primary of the past"));
+                }
+                let dir = self.applier.rows().engine().path().to_owned();
+                let incoming = Incoming::begin(&dir, copy, files).map_err(refuse)?;
+                *self.incoming.lock() = Some((incoming, applied));
+            }
+            CopyStep::Part { copy, file, offset, bytes } => {
+                let mut incoming = self.incoming.lock();
+                let known = incoming.as_mut().filter(|(incoming, _)| incoming.copy == copy);
+                let (incoming, _) = known.ok_or(Error::Malformed("a part of a copy that did not begin"))?;
+                incoming.write(file, offset, &bytes).map_err(refuse)?;
+            }
+            CopyStep::End { copy } => {
+                let taken = self.incoming.lock().take().filter(|(incoming, _)| incoming.copy == copy);
+                let (mut incoming, applied) = taken.ok_or(Error::Malformed("the end of a copy that did not begin"))?;
+                if !incoming.sync().map_err(refuse)? {
+                    return Err(Error::Malformed("the end of a copy that lacks parts"));
+                }
+                // From here on nothing is acknowledged that the copy lacks.
+                self.consensus()?.end().await;
+                self.log.flush();
+                if self.log.ends().1 <= Some(applied) {
+                    let vote = self.applier.rows().vote()?.unwrap_or_default();
+                    incoming.complete(self.identity, &vote).map_err(refuse)?;
+                }
+                self.intent.lock().copy_received = true;
+                self.refresh();
+            }
+        }
+        Ok(Vec::new())
+    }
+}
