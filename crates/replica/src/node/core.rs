@@ -234,6 +234,8 @@ impl Core {
         let standing = self.standing.borrow().clone();
         let Ok(consensus) = self.consensus() else { return Status::uninitiated() };
         let view = consensus.view();
+        // The consensus hears of it a moment later.
+        let applied = *self.applier.applied().borrow();
         let id_of = |identity: u64| view.peers.get(&identity).map(|(peer, _)| peer.member.id);
         let mut members: Vec<MemberStatus> = view
             .peers
@@ -256,8 +258,8 @@ impl Core {
             config_committed: view.members_committed,
             last: view.last.unwrap_or_default(),
             committed: view.committed.unwrap_or_default(),
-            applied: view.applied.map_or(0, |applied| applied.index),
-            applied_term: view.applied.map_or(0, |applied| applied.term),
+            applied: applied.map_or(0, |applied| applied.index),
+            applied_term: applied.map_or(0, |applied| applied.term),
             first: view.purged.map_or(0, |purged| purged + 1),
             log_bytes: self.log.held_bytes(),
             // Relaxed: a counter that is only shown.

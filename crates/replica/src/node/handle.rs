@@ -140,9 +140,10 @@ impl Node {
     /// # Errors
     /// `TimedOut`, `Ended`.
     pub fn wait_applied(&self, index: u64, within: Duration) -> Result<()> {
-        let consensus = self.core.consensus()?;
-        let applied = consensus.wait(|view| view.applied.is_some_and(|applied| applied.index >= index));
-        self.handle.block_on(async { timeout(within, applied).await }).map_err(|_| Error::TimedOut)?.map(drop)
+        self.core.consensus()?;
+        let mut applied = self.core.applier.applied();
+        let waited = async { timeout(within, applied.wait_for(|at| at.is_some_and(|at| at.index >= index))).await };
+        self.handle.block_on(waited).map(drop).map_err(|_| Error::TimedOut)
     }
 
     /// Waits until enough members have the log up to an index durably. Called on the primary.

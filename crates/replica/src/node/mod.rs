@@ -8,4 +8,6 @@ pub(crate) mod handle;
 pub(crate) mod members;
 mod messages;
 pub(crate) mod pending;
+#[cfg(test)]
+mod simulation;
 mod target;

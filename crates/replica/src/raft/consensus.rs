@@ -70,7 +70,9 @@ impl Consensus {
             enable_elect: false,
             enable_pre_vote: Some(true),
             broadcast_submitted_on_append: Some(true),
-            install_snapshot_timeout: 60_000,
+            // Entries of its term that were not durable may be elsewhere: it must not lead in that term again.
+            enable_leader_restore: Some(false),
+            install_snapshot_timeout: 600_000,
             ..Config::default()
         };
         let config = Arc::new(config.validate().map_err(|error| Error::InvalidConfig(error.to_string()))?);

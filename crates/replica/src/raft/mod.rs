@@ -5,7 +5,7 @@ mod convert;
 mod log_store;
 mod machine;
 pub(crate) mod network;
-mod runtime;
+pub(crate) mod runtime;
 #[cfg(test)]
 mod suite;
 pub(crate) mod types;

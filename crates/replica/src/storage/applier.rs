@@ -13,6 +13,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use spinney::env::{Next, Threads, Worker};
 use spinney::{Batch, Durability, Error, ErrorKind, Layout, Result};
+use tokio::sync::watch;
 
 use super::log::Done;
 use super::rows::Rows;
@@ -57,6 +58,8 @@ struct Shared {
     rows: Rows,
     state: Mutex<State>,
     target: Mutex<Option<Arc<dyn Target>>>,
+    /// The last entry that was applied, for those that wait for one.
+    applied: watch::Sender<Option<LogId>>,
 }
 
 #[derive(Default)]
@@ -72,9 +75,10 @@ impl fmt::Debug for State {
 
 impl Applier {
     /// # Errors
-    /// `Io` when there is no thread for it.
+    /// `Io` when there is no thread for it; those of the engine.
     pub(crate) fn new(rows: Rows, threads: &dyn Threads) -> Result<Self> {
-        let shared = Arc::new(Shared { rows, state: Mutex::default(), target: Mutex::default() });
+        let applied = watch::Sender::new(rows.applied()?);
+        let shared = Arc::new(Shared { rows, state: Mutex::default(), target: Mutex::default(), applied });
         let worked = Arc::clone(&shared);
         let worker = threads.worker("replica-apply", Box::new(move || worked.apply_waiting()));
         let worker =
@@ -91,6 +95,11 @@ impl Applier {
         &self.shared.rows
     }
 
+    /// The last entry that was applied.
+    pub(crate) fn applied(&self) -> watch::Receiver<Option<LogId>> {
+        self.shared.applied.subscribe()
+    }
+
     /// Applies entries that follow the last applied one, and then calls `done`.
     pub(crate) fn apply(&self, entries: Vec<LogEntry>, done: Done) {
         self.shared.state.lock().waiting.push_back((entries, done));
@@ -102,8 +111,12 @@ impl Shared {
     /// The work of the worker.
     fn apply_waiting(&self) -> Next {
         let Some((entries, done)) = self.state.lock().waiting.pop_front() else { return Next::Wait };
-        let applied = entries.iter().try_for_each(|entry| self.apply(entry));
-        done(applied.map_err(|error| io::Error::other(error.to_string())));
+        let applied = entries.iter().try_for_each(|entry| {
+            self.apply(entry)?;
+            self.applied.send_replace(Some(entry.id));
+            Ok(())
+        });
+        done(applied.map_err(|error: Error| io::Error::other(error.to_string())));
         Next::Again
     }
 

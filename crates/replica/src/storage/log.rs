@@ -119,6 +119,9 @@ impl Log {
     pub(crate) fn truncate_after(&self, last: Option<LogId>) {
         let end = last.map_or(0, |last| last.index + 1);
         let mut state = self.shared.state.lock();
+        if state.last.is_none_or(|last| last.index < end) {
+            return;
+        }
         while state.cached.back().is_some_and(|entry| entry.id.index >= end) {
             let entry = state.cached.pop_back().expect("there is one");
             state.cached_bytes = state.cached_bytes.saturating_sub(entry.bytes());
@@ -169,9 +172,10 @@ impl Log {
         loop {
             let segment = {
                 let state = self.shared.state.lock();
-                next = next.max(state.purged.map_or(0, |purged| purged.index + 1));
-                let end = range.end.min(state.last.map_or(0, |last| last.index + 1));
                 let cached_from = state.cached.front().map_or(u64::MAX, |entry| entry.id.index);
+                let stored_from = state.points.first().map_or(u64::MAX, |point| point.index);
+                next = next.max(state.purged.map_or(stored_from.min(cached_from), |purged| purged.index + 1));
+                let end = range.end.min(state.last.map_or(0, |last| last.index + 1));
                 if next >= cached_from {
                     let cached = state.cached.iter().skip(usize_of(next - cached_from));
                     for entry in cached.take(usize_of(end.saturating_sub(next))) {

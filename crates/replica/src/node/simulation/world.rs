@@ -1,0 +1,332 @@
+//! The simulated machines, the network between them, and what happens to both.
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use spinney::env::sim::{CrashProfile, SimEnv};
+use spinney::{Batch, Database, Durability, Layout, Options, Prepared, TableId, TableOptions};
+use tokio::runtime::Builder;
+use tokio::time::{Instant, sleep};
+
+use super::history::{Call, End, Operation, Outcome};
+use crate::base::caller::{Caller, Reply};
+use crate::base::config::Member;
+use crate::base::error::Error;
+use crate::base::settings::Settings;
+use crate::entry::change::{Change, Commit, Proposal};
+use crate::entry::log_entry::LogId;
+use crate::node::core::Core;
+use crate::node::pending::PendingCommits;
+use crate::raft::runtime;
+use crate::storage::applier::{Applier, Target};
+use crate::storage::log::Log;
+use crate::storage::rows::Rows;
+
+const MEMBERS: usize = 3;
+const CLIENTS: u64 = 4;
+const KEYS: u64 = 3;
+const REGISTERS: &str = "registers";
+const HISTORY: &str = "history";
+
+/// How long clients work, by virtual time.
+const WORK: Duration = Duration::from_secs(20);
+
+/// The machines and the network.
+struct World {
+    machines: Vec<SimEnv>,
+    state: Mutex<State>,
+}
+
+struct State {
+    random: u64,
+    members: Vec<Option<Running>>,
+    /// Which members are cut off.
+    cut: [bool; MEMBERS],
+    /// Of a thousand messages, how many are lost.
+    lost: u64,
+}
+
+#[derive(Clone)]
+struct Running {
+    core: Arc<Core>,
+    target: Arc<Registers>,
+}
+
+impl World {
+    /// A number below `end`. SplitMix64 (Steele, Lea and Flood 2014).
+    fn below(&self, end: u64) -> u64 {
+        let mut state = self.state.lock();
+        state.random = state.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state.random ^ (state.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+
+    fn millis(&self, end: u64) -> Duration {
+        Duration::from_millis(self.below(end))
+    }
+
+    fn member(&self, at: usize) -> Option<Running> {
+        self.state.lock().members[at].clone()
+    }
+
+    fn reaches(&self, from: usize, to: usize) -> bool {
+        let state = self.state.lock();
+        !state.cut[from] && !state.cut[to]
+    }
+}
+
+/// The network as a member sees it.
+struct Link {
+    world: Weak<World>,
+    from: usize,
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").field("from", &self.from).finish_non_exhaustive()
+    }
+}
+
+impl Caller for Link {
+    fn call(&self, member: &Member, request: Vec<u8>, timeout: Duration) -> Reply {
+        let (world, from) = (self.world.clone(), self.from);
+        let to = usize::try_from(member.id).unwrap_or(usize::MAX);
+        Box::pin(async move {
+            let begun = Instant::now();
+            let late = || io::Error::from(io::ErrorKind::TimedOut);
+            let pass = async |world: &Arc<World>| {
+                let slow = world.below(50) == 0;
+                sleep(world.millis(if slow { 400 } else { 8 })).await;
+                let lost = world.below(1000) < world.state.lock().lost;
+                if lost || !world.reaches(from, to) || begun.elapsed() > timeout {
+                    sleep(timeout.saturating_sub(begun.elapsed())).await;
+                    return Err(late());
+                }
+                Ok(())
+            };
+            let world = world.upgrade().ok_or_else(late)?;
+            pass(&world).await?;
+            let member = world.member(to).ok_or(io::ErrorKind::ConnectionRefused)?;
+            let reply = member.core.handle(&request).await.map_err(|error| io::Error::other(error.to_string()))?;
+            pass(&world).await?;
+            Ok(reply)
+        })
+    }
+}
+
+/// Registers, and the writes to them in their order, in tables of the engine.
+#[derive(Debug)]
+struct Registers {
+    database: Database,
+    identity: u64,
+    pending: PendingCommits<Prepared>,
+    next: Mutex<u64>,
+}
+
+impl Target for Registers {
+    fn commit(&self, at: LogId, commit: &Commit<'_>, add: &dyn Fn(&mut Batch)) -> spinney::Result<()> {
+        let mut batch = Batch::new();
+        let table = |id: TableId| {
+            let name = commit.tables.iter().find(|(known, _)| *known == id.0).map(|(_, name)| *name);
+            Ok(self.database.table(name.unwrap())?.unwrap())
+        };
+        batch.append_record(commit.record, table)?;
+        let (changes, _) = spinney::decode_record(commit.record)?;
+        let mut line = changes[0].key.to_vec();
+        line.extend_from_slice(changes[0].value);
+        batch.put(&self.database.table(HISTORY)?.unwrap(), at.index.to_be_bytes(), line);
+        add(&mut batch);
+        self.database.write_with(&batch, Durability::Buffered)?;
+        if commit.proposal.identity == self.identity {
+            drop(self.pending.take(commit.proposal.number));
+        }
+        Ok(())
+    }
+
+    fn create_table(&self, name: &str, layout: Layout) -> spinney::Result<()> {
+        self.database.open_or_create_table(name, TableOptions::default().layout(layout)).map(drop)
+    }
+
+    fn drop_table(&self, name: &str) -> spinney::Result<()> {
+        self.database.sync()?;
+        self.database.drop_table(name)
+    }
+
+    fn settled(&self, term: u64) {
+        self.pending.settle(term);
+    }
+}
+
+fn host(at: usize) -> String {
+    format!("m{at}")
+}
+
+/// Opens a member on its machine.
+async fn open(world: &Arc<World>, at: usize) {
+    let env = world.machines[at].env();
+    let options = Options::default().memory_bytes(16 << 20).log_segment_bytes(1 << 20).log_bytes_max(8 << 20);
+    let database = Database::builder("/db").options(options.log_keep_bytes(4 << 20)).env(env.clone()).open().unwrap();
+    for table in [REGISTERS, HISTORY] {
+        database.open_or_create_table(table, TableOptions::default()).unwrap();
+    }
+    let rows = Rows::open(&database).unwrap();
+    let identity = rows.identity(|| 100 + u64::try_from(at).unwrap()).unwrap();
+    let log = Log::open(rows.clone(), 1 << 20, &*env.threads).unwrap();
+    let applier = Applier::new(rows, &*env.threads).unwrap();
+    let link = Link { world: Arc::downgrade(world), from: at };
+    let core = Arc::new(Core::new(Settings::new("rs", host(at)), identity, log, applier, Arc::new(link)));
+    let next = Mutex::new(world.below(u64::MAX));
+    let target = Arc::new(Registers { database, identity, pending: PendingCommits::default(), next });
+    core.run(Arc::clone(&target) as _).await.unwrap();
+    world.state.lock().members[at] = Some(Running { core, target });
+}
+
+/// Takes the power from a member's machine.
+async fn crash(world: &Arc<World>, at: usize) {
+    let Some(running) = world.state.lock().members[at].take() else { return };
+    let profile = if world.below(2) == 0 { CrashProfile::Strict } else { CrashProfile::Random };
+    world.machines[at].power_crash(profile);
+    if let Ok(consensus) = running.core.consensus() {
+        consensus.end().await;
+    }
+    running.target.pending.clear();
+}
+
+/// What happens to members and network.
+async fn misfortune(world: Arc<World>) {
+    loop {
+        sleep(Duration::from_millis(200) + world.millis(2500)).await;
+        let at = usize::try_from(world.below(3)).unwrap();
+        let choice = world.below(5);
+        if std::env::var("SIM_TRACE").is_ok() { eprintln!("{:?} misfortune {choice} at {at}", Instant::now()); }
+        match choice {
+            0 | 1 => {
+                let cut = world.below(2) == 0;
+                world.state.lock().cut[at] = cut;
+            }
+            2 => world.state.lock().cut = [false; MEMBERS],
+            3 => {
+                let lost = world.below(4) * 20;
+                world.state.lock().lost = lost;
+            }
+            _ => {
+                crash(&world, at).await;
+                sleep(world.millis(1500)).await;
+                open(&world, at).await;
+            }
+        }
+    }
+}
+
+/// Writes and reads until it is ended.
+async fn client(world: Arc<World>, number: u64, began: Instant, operations: Arc<Mutex<Vec<Operation>>>) {
+    let mut value = number << 32;
+    loop {
+        sleep(world.millis(60)).await;
+        let at = usize::try_from(world.below(3)).unwrap();
+        let Some(member) = world.member(at) else { continue };
+        let standing = member.core.watch().borrow().clone();
+        let key = u8::try_from(world.below(KEYS)).unwrap();
+        let begun = began.elapsed();
+        let (call, end) = if world.below(3) == 0 {
+            if member.core.consensus().unwrap().linearizable().await.is_err() {
+                continue;
+            }
+            let Ok(Some(table)) = member.target.database.table(REGISTERS) else { continue };
+            let Ok(seen) = table.get([key]) else { continue };
+            (Call::Read(seen.map(|bytes| u64::from_be_bytes(bytes[..].try_into().unwrap()))), End::Done)
+        } else {
+            let Some(term) = standing.leading.filter(|_| standing.writable) else { continue };
+            value += 1;
+            (Call::Write(value), write(&member, term, key, value).await)
+        };
+        if std::env::var("SIM_TRACE").is_ok() { let st = member.core.status(); eprintln!("{:?} client {number} at {at} key {key} {call:?} {end:?} begun {begun:?} term {} role {:?} applied {}", began.elapsed(), st.term, st.role, st.applied); }
+        let operation = Operation { key, call, begun, ended: began.elapsed(), end };
+        operations.lock().push(operation);
+    }
+}
+
+async fn write(member: &Running, term: u64, key: u8, value: u64) -> End {
+    let Running { core, target } = member;
+    let Ok(Some(table)) = target.database.table(REGISTERS) else { return End::Refused };
+    let mut txn = target.database.begin();
+    txn.set_lock_wait(Duration::ZERO);
+    if txn.put(&table, [key], value.to_be_bytes()).is_err() {
+        return End::Refused;
+    }
+    let Ok(prepared) = txn.prepare() else { return End::Refused };
+    let number = {
+        let mut next = target.next.lock();
+        *next = next.wrapping_add(1);
+        *next
+    };
+    let proposal = Proposal { identity: core.identity, number };
+    let tables = prepared.tables().map(|(id, name)| (id.0, name)).collect();
+    let payload = Change::Commit(Commit { proposal, tables, record: prepared.record() }).encode();
+    drop(target.pending.add(number, term, prepared));
+    match core.propose(term, payload).await {
+        Ok(()) => End::Done,
+        Err(Error::NotPrimary(_)) => {
+            drop(target.pending.take(number));
+            End::Refused
+        }
+        Err(_) => End::Unknown,
+    }
+}
+
+/// Runs a seed.
+pub(crate) fn run(seed: u64) -> Outcome {
+    runtime::seed(seed);
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let machines = (0..MEMBERS).map(|at| SimEnv::new(seed.wrapping_mul(31) + u64::try_from(at).unwrap())).collect();
+    let members = (0..MEMBERS).map(|_| None).collect();
+    let state = State { random: seed, members, cut: [false; MEMBERS], lost: 0 };
+    let world = Arc::new(World { machines, state: Mutex::new(state) });
+    let outcome = runtime.block_on(live(&world));
+    world.state.lock().members.clear();
+    outcome
+}
+
+async fn live(world: &Arc<World>) -> Outcome {
+    for at in 0..MEMBERS {
+        open(world, at).await;
+    }
+    let all = (0..MEMBERS).map(|at| Member::new(u64::try_from(at).unwrap(), host(at))).collect();
+    world.member(0).unwrap().core.initiate(all).await.unwrap();
+    let (began, operations) = (Instant::now(), Arc::default());
+    let mut tasks = vec![tokio::spawn(misfortune(Arc::clone(world)))];
+    for number in 1..=CLIENTS {
+        tasks.push(tokio::spawn(client(Arc::clone(world), number, began, Arc::clone(&operations))));
+    }
+    sleep(WORK).await;
+    // A member that is down is opened below.
+    tasks.remove(0).abort();
+    {
+        let mut state = world.state.lock();
+        (state.cut, state.lost) = ([false; MEMBERS], 0);
+    }
+    sleep(Duration::from_secs(1)).await;
+    for at in 0..MEMBERS {
+        if world.member(at).is_none() {
+            open(world, at).await;
+        }
+    }
+    sleep(Duration::from_secs(20)).await;
+    tasks.into_iter().for_each(|task| task.abort());
+    sleep(Duration::from_secs(5)).await;
+    let mut outcome = Outcome { operations: operations.lock().clone(), applied: Vec::new(), registers: Vec::new() };
+    for at in 0..MEMBERS {
+        let database = world.member(at).unwrap().target.database.clone();
+        let snapshot = database.snapshot();
+        let table = |name: &str| database.table(name).unwrap().unwrap();
+        let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
+        let lines = snapshot.range(&table(HISTORY), ..).map(|entry| entry.unwrap().1);
+        outcome.applied.push(lines.map(|line| (line[0], number(&line[1..]))).collect());
+        let rows = snapshot.range(&table(REGISTERS), ..).map(Result::unwrap);
+        outcome.registers.push(rows.map(|(key, value)| (key[0], number(&value))).collect());
+    }
+    outcome
+}
