@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::copying::Copies;
 use crate::base::caller::Caller;
 use crate::base::config::Config;
 use crate::base::error::{Error, Result};
@@ -20,7 +19,7 @@ use crate::base::status::{MemberStatus, Role, Status};
 use crate::entry::log_entry::LogId;
 use crate::raft::consensus::{Consensus, Outcome};
 use crate::raft::view::{State, View};
-use crate::storage::applier::{Applier, Target};
+use crate::storage::applier::Applier;
 use crate::storage::copies::Incoming;
 use crate::storage::log::Log;
 
@@ -121,19 +120,12 @@ impl Core {
         }
     }
 
-    /// Takes part in the set from now on, and applies what is agreed on to `target`.
-    pub(crate) async fn run(self: &Arc<Self>, target: Arc<dyn Target>) -> Result<()> {
-        self.applier.set_target(target);
-        let (caller, log, applier) = (Arc::clone(&self.caller), self.log.clone(), self.applier.clone());
-        let copies = Arc::new(Copies { rows: applier.rows().clone(), caller: Arc::clone(&caller) });
-        let consensus = Consensus::start(self.identity, &self.settings, (caller, copies), log, applier).await?;
-        if self.consensus.set(consensus).is_err() {
-            return Err(Error::Ended("it runs already".to_owned()));
-        }
-        tokio::spawn(super::duties::run(Arc::downgrade(self)));
-        tokio::spawn(super::duties::recover(Arc::downgrade(self)));
-        self.refresh();
-        Ok(())
+    /// Takes the consensus that it has from now on.
+    ///
+    /// # Errors
+    /// `Ended` when it has one.
+    pub(crate) fn begin(&self, consensus: Consensus) -> Result<()> {
+        self.consensus.set(consensus).map_err(|_| Error::Ended("it runs already".to_owned()))
     }
 
     /// The consensus.

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::committer::Agreement;
 use super::core::Core;
+use super::start::start;
 use super::target::DocumentTarget;
 use crate::base::caller::BlockingCaller;
 use crate::base::config::{Config, Member};
@@ -99,7 +100,7 @@ impl Node {
         }
         let pending = Arc::clone(&self.agreement.pending);
         let target = DocumentTarget { database: database.clone(), pending, identity: self.core.identity };
-        self.handle.block_on(self.core.run(Arc::new(target)))
+        self.handle.block_on(start(&self.core, Arc::new(target)))
     }
 
     /// Makes a set of the members, of which this node is one. The others must be running and have neither data nor a

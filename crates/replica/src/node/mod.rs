@@ -10,4 +10,5 @@ mod messages;
 pub(crate) mod pending;
 #[cfg(test)]
 mod simulation;
+mod start;
 mod target;

@@ -30,8 +30,8 @@ impl<H> Default for PendingCommits<H> {
 }
 
 impl<H> PendingCommits<H> {
-    /// Keeps a commit that is about to be proposed in a term. The receiver is told when it is applied, and fails when it
-    /// is lost.
+    /// Keeps a commit that is about to be proposed in a term. The receiver is told when it is applied, and fails when
+    /// it is lost.
     pub(crate) fn add(&self, number: u64, term: u64, held: H) -> oneshot::Receiver<()> {
         let (applied, told) = oneshot::channel();
         self.commits.lock().insert(number, Pending { term, held, applied });

@@ -25,7 +25,7 @@ impl Target for DocumentTarget {
         let (prepared, applied) = own.flatten().unzip();
         let tables: Vec<_> = commit.tables.iter().map(|(id, name)| (TableId(*id), (*name).to_owned())).collect();
         let agreed = Agreed { record: commit.record, tables: &tables, position: at.index };
-        self.database.apply(&agreed, prepared, add).map_err(failed)?;
+        self.database.catalog().apply(&agreed, prepared, add).map_err(failed)?;
         if let Some(applied) = applied {
             // The thread that proposed it may have gone.
             applied.send(()).ok();
@@ -34,11 +34,11 @@ impl Target for DocumentTarget {
     }
 
     fn create_table(&self, name: &str, layout: Layout) -> Result<()> {
-        self.database.apply_create_table(name, layout).map_err(failed)
+        self.database.catalog().apply_create_table(name, layout).map_err(failed)
     }
 
     fn drop_table(&self, name: &str) -> Result<()> {
-        self.database.apply_drop_table(name).map_err(failed)
+        self.database.catalog().apply_drop_table(name).map_err(failed)
     }
 
     fn settled(&self, term: u64) {

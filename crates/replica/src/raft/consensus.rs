@@ -15,7 +15,7 @@ use spinney::base::codec::Malformed;
 use super::log_store::LogStore;
 use super::machine::Machine;
 use super::network::{Network, SendCopy};
-use super::types::{Payload, Peer, Raft, Types};
+use super::types::{Payload, Peer, Types};
 use super::view::View;
 use super::wire::{KINDS, Request, encode_appended, encode_transferred, encode_voted};
 use crate::base::caller::Caller;
@@ -23,6 +23,8 @@ use crate::base::error::{Error, Result};
 use crate::base::settings::Settings;
 use crate::storage::applier::Applier;
 use crate::storage::log::Log;
+
+type Raft = openraft::Raft<Types, Machine>;
 
 /// What became of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -81,7 +81,7 @@ impl Client {
         timeout: Duration,
         decode: impl FnOnce(&[u8]) -> Result<T, Malformed>,
     ) -> Result<T, RPCError<Types>> {
-        // The member may be another process at its address, with another copy of the log: it must know that it is meant.
+        // Another copy of the log may be at the member's address: it must know whether it is meant.
         let mut message = self.target.to_le_bytes().to_vec();
         message.extend_from_slice(&request.encode());
         let reply = match self.network.caller.call(&self.member, message, timeout).await {

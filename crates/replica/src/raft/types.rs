@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use openraft::impls::leader_id_std;
 
-use super::machine::Machine;
 use super::runtime::Runtime;
 use crate::base::config::Member;
 
@@ -19,9 +18,6 @@ openraft::declare_raft_types!(
         LeaderId = leader_id_std::LeaderId<Self::Term, Self::NodeId>,
         AsyncRuntime = Runtime,
 );
-
-/// A member's consensus.
-pub(crate) type Raft = openraft::Raft<Types, Machine>;
 
 pub(crate) type RaftLogId = openraft::type_config::alias::LogIdOf<Types>;
 pub(crate) type RaftEntry = openraft::type_config::alias::EntryOf<Types>;
@@ -56,5 +52,5 @@ impl Default for Peer {
     }
 }
 
-/// A snapshot, which is no more than its place: see [`Machine`].
+/// A snapshot, which is no more than its place: the database itself is durable.
 pub(crate) type Snapshot = openraft::type_config::alias::SnapshotOf<Types, ()>;

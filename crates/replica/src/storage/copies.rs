@@ -184,7 +184,7 @@ pub fn install_copy(dir: impl AsRef<Path>) -> io::Result<bool> {
         }
         write_durable(&incoming, LOG_REMOVED, b"")?;
     }
-    // Files of the old database that no new one replaces are removed when it is opened: the manifest does not name them.
+    // Files of the old database that no new one replaces are removed when it is opened: no manifest names them.
     let mut names: Vec<String> = files_of(&incoming)?.into_iter().map(|file| file.name).collect();
     names.retain(|name| ![COMPLETE, LOG_REMOVED].contains(&&**name));
     names.sort_by_key(|name| name == CURRENT);

@@ -24,7 +24,7 @@ use spinney::env::{Next, Threads, Worker};
 use spinney::{Batch, ChangeFeed, Durability, Error, ErrorKind, Lsn, Result};
 
 use super::points::Points;
-use super::recovery::{Recovered, recover};
+use super::recovery::{Recovered, malformed, recover};
 use super::rows::Rows;
 use crate::entry::log_entry::{LogEntry, LogId, decode_note, encode_note};
 
@@ -258,7 +258,7 @@ impl Shared {
         }
         let written = self.write(&entries);
         for done in told {
-            done(written.as_ref().map(|()| ()).map_err(|error| io::Error::other(error.to_string())));
+            done(written.as_ref().copied().map_err(|error| io::Error::other(error.to_string())));
         }
         Next::Again
     }
@@ -303,8 +303,4 @@ impl State {
 
 fn gone(index: u64) -> Error {
     Error::new(ErrorKind::Gone, format!("the redo log does not hold entry {index} of the replicated log any more"))
-}
-
-pub(super) fn malformed(lsn: Lsn) -> Error {
-    Error::new(ErrorKind::Corruption, format!("the entries at position {lsn} of the redo log make no sense"))
 }

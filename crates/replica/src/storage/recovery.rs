@@ -2,7 +2,6 @@
 
 use spinney::{Error, ErrorKind, Lsn, Result};
 
-use super::log::malformed;
 use super::points::Points;
 use super::rows::Rows;
 use crate::entry::log_entry::{LogEntry, LogId, decode_note};
@@ -67,4 +66,8 @@ pub(crate) fn recover(rows: &Rows) -> Result<Recovered> {
         return Err(Error::new(ErrorKind::Corruption, message));
     }
     Ok(Recovered { purged, last, points, from })
+}
+
+pub(super) fn malformed(lsn: Lsn) -> Error {
+    Error::new(ErrorKind::Corruption, format!("the entries at position {lsn} of the redo log make no sense"))
 }

@@ -1,5 +1,7 @@
 //! Several members of a replica set in one process.
 
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that cannot go on has failed, and waits")]
+
 mod failover;
 mod mesh;
 mod set;

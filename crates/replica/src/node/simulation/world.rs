@@ -19,6 +19,7 @@ use crate::entry::change::{Change, Commit, Proposal};
 use crate::entry::log_entry::LogId;
 use crate::node::core::Core;
 use crate::node::pending::PendingCommits;
+use crate::node::start::start;
 use crate::raft::runtime;
 use crate::storage::applier::{Applier, Target};
 use crate::storage::log::Log;
@@ -180,7 +181,7 @@ async fn open(world: &Arc<World>, at: usize) {
     let core = Arc::new(Core::new(Settings::new("rs", host(at)), identity, log, applier, Arc::new(link)));
     let next = Mutex::new(world.below(u64::MAX));
     let target = Arc::new(Registers { database, identity, pending: PendingCommits::default(), next });
-    core.run(Arc::clone(&target) as _).await.unwrap();
+    start(&core, Arc::clone(&target) as _).await.unwrap();
     world.state.lock().members[at] = Some(Running { core, target });
 }
 
@@ -200,9 +201,7 @@ async fn misfortune(world: Arc<World>) {
     loop {
         sleep(Duration::from_millis(200) + world.millis(2500)).await;
         let at = usize::try_from(world.below(3)).unwrap();
-        let choice = world.below(5);
-        if std::env::var("SIM_TRACE").is_ok() { eprintln!("{:?} misfortune {choice} at {at}", Instant::now()); }
-        match choice {
+        match world.below(5) {
             0 | 1 => {
                 let cut = world.below(2) == 0;
                 world.state.lock().cut[at] = cut;
@@ -243,7 +242,6 @@ async fn client(world: Arc<World>, number: u64, began: Instant, operations: Arc<
             value += 1;
             (Call::Write(value), write(&member, term, key, value).await)
         };
-        if std::env::var("SIM_TRACE").is_ok() { let st = member.core.status(); eprintln!("{:?} client {number} at {at} key {key} {call:?} {end:?} begun {begun:?} term {} role {:?} applied {}", began.elapsed(), st.term, st.role, st.applied); }
         let operation = Operation { key, call, begun, ended: began.elapsed(), end };
         operations.lock().push(operation);
     }

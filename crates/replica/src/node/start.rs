@@ -1,0 +1,26 @@
+//! A node begins to take part in its set.
+
+use std::sync::Arc;
+
+use super::copying::Copies;
+use super::core::Core;
+use super::duties;
+use crate::base::error::Result;
+use crate::raft::consensus::Consensus;
+use crate::storage::applier::Target;
+
+/// Takes part in the set from now on, and applies what is agreed on to `target`.
+///
+/// # Errors
+/// `Ended` when it runs already; what is wrong with the stored log.
+pub(crate) async fn start(core: &Arc<Core>, target: Arc<dyn Target>) -> Result<()> {
+    core.applier.set_target(target);
+    let (caller, log, applier) = (Arc::clone(&core.caller), core.log.clone(), core.applier.clone());
+    let copies = Arc::new(Copies { rows: applier.rows().clone(), caller: Arc::clone(&caller) });
+    let consensus = Consensus::start(core.identity, &core.settings, (caller, copies), log, applier).await?;
+    core.begin(consensus)?;
+    tokio::spawn(duties::run(Arc::downgrade(core)));
+    tokio::spawn(duties::recover(Arc::downgrade(core)));
+    core.refresh();
+    Ok(())
+}
