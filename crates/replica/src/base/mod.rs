@@ -6,3 +6,4 @@ pub(crate) mod error;
 pub(crate) mod settings;
 pub(crate) mod status;
 pub(crate) mod transport;
+pub(crate) mod watched;

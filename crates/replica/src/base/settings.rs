@@ -22,9 +22,10 @@ pub struct Settings {
     /// Bytes of the newest entries of the replicated log that are kept in memory, for members that are a little behind.
     /// Default 64 MiB; at least 1 MiB.
     pub log_cache_bytes: usize,
-    /// Bytes of entries that every member keeps in its log although all have been applied. A member that was away for
-    /// longer gets a copy of the database in place of them. Default 1 GiB. It is bounded by what the engine keeps
-    /// ([`spinney::Options`], `log_bytes_max` and `log_keep_bytes`).
+    /// Bytes of the redo log that every member keeps for others although their entries have been applied. A member that
+    /// was away for longer gets a copy of the database in place of them. Default 1 GiB. The engine keeps no more than
+    /// `log_bytes_max` and `log_keep_bytes` of [`spinney::Options`] together, and no more than the latter when it is
+    /// opened again.
     pub log_keep_bytes: u64,
 }
 
@@ -73,6 +74,13 @@ impl Settings {
     #[must_use]
     pub fn election_timeout(mut self, time: Duration) -> Self {
         self.election_timeout = time;
+        self
+    }
+
+    /// Sets [`Settings::log_keep_bytes`].
+    #[must_use]
+    pub fn log_keep_bytes(mut self, bytes: u64) -> Self {
+        self.log_keep_bytes = bytes;
         self
     }
 }

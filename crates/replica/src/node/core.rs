@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::base::caller::Caller;
@@ -16,6 +15,7 @@ use crate::base::config::Config;
 use crate::base::error::{Error, Result};
 use crate::base::settings::Settings;
 use crate::base::status::{MemberStatus, Role, Status};
+use crate::base::watched;
 use crate::entry::log_entry::LogId;
 use crate::raft::consensus::{Consensus, Outcome};
 use crate::raft::view::{State, View};
@@ -71,7 +71,7 @@ pub(crate) struct Core {
     pub(crate) caller: Arc<dyn Caller>,
     consensus: OnceLock<Consensus>,
     pub(crate) intent: Mutex<Intent>,
-    standing: watch::Sender<Standing>,
+    standing: watched::Sender<Standing>,
     pub(crate) elections: AtomicU64,
     pub(crate) on_lead: OnceLock<OnLead>,
     /// Whether the database has collections.
@@ -111,7 +111,7 @@ impl Core {
             caller,
             consensus: OnceLock::new(),
             intent: Mutex::default(),
-            standing: watch::Sender::new(standing),
+            standing: watched::Sender::new(standing),
             elections: AtomicU64::new(0),
             on_lead: OnceLock::new(),
             has_data: OnceLock::new(),
@@ -134,7 +134,7 @@ impl Core {
     }
 
     /// What others wait for a change of.
-    pub(crate) fn watch(&self) -> watch::Receiver<Standing> {
+    pub(crate) fn watch(&self) -> watched::Receiver<Standing> {
         self.standing.subscribe()
     }
 

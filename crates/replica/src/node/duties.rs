@@ -38,6 +38,7 @@ pub(crate) async fn run(core: Weak<Core>) {
         }
         core.refresh();
         prepare_to_lead(&core);
+        give_up_first_entries(&core, &view).await;
         if looked.elapsed() >= PRIORITY_PERIOD {
             looked = Instant::now();
             give_up_entries(&core, &view).await;
@@ -125,6 +126,18 @@ async fn lead(core: &Arc<Core>) -> Result<(), Error> {
     let core = Arc::clone(core);
     let done = tokio::task::spawn_blocking(move || core.on_lead.get().map_or(Ok(()), |on_lead| on_lead()));
     done.await.map_err(|error| Error::Ended(error.to_string()))?
+}
+
+/// Gives up the first entries of a log that does not begin with all data, so that nobody reads it from its beginning.
+async fn give_up_first_entries(core: &Core, view: &View) {
+    let (Some(applied), None) = (view.applied, view.purged) else { return };
+    if core.watch().borrow().writable
+        && core.applier.rows().is_seeded().unwrap_or(false)
+        && let Ok(consensus) = core.consensus()
+    {
+        // It is tried again.
+        drop(consensus.purge(applied.index).await);
+    }
 }
 
 /// Gives up entries that are applied and larger together than the settings keep.

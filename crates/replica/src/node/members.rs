@@ -1,12 +1,12 @@
 //! The members of a set: made, changed, and the primary's role handed over.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use spinney_document::base::{Environment, System};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::core::Core;
 use super::duties::caught_up;
@@ -44,7 +44,7 @@ impl Core {
     }
 
     /// Makes a set of the members: see [`Node::initiate`](crate::Node::initiate).
-    pub(crate) async fn initiate(&self, members: Vec<Member>) -> Result<()> {
+    pub(crate) async fn initiate(self: &Arc<Self>, members: Vec<Member>) -> Result<()> {
         let _changing = self.changing.try_lock().map_err(|_| Error::ConfigInProgress)?;
         if self.config().is_some() {
             return Err(Error::AlreadyInitiated);
@@ -74,9 +74,23 @@ impl Core {
         if peers.values().any(|peer| !peer.member.votes) {
             return Err(Error::InvalidConfig("all first members must vote; add the others later".to_owned()));
         }
-        self.consensus()?.initialize(peers).await?;
+        if !self.has_data() {
+            self.consensus()?.initialize(peers).await?;
+            self.refresh();
+            return Ok(());
+        }
+        // The log alone does not make a copy of what is there already: the others get a copy of the database.
+        self.applier.rows().set_seeded()?;
+        let me = peers.iter().filter(|(identity, _)| **identity == self.identity);
+        self.consensus()?.initialize(me.map(|(identity, peer)| (*identity, peer.clone())).collect()).await?;
         self.refresh();
+        tokio::spawn(add_first_members(Arc::downgrade(self), peers));
         Ok(())
+    }
+
+    /// Whether its database has collections.
+    pub(crate) fn has_data(&self) -> bool {
+        self.has_data.get().is_some_and(|has_data| has_data())
     }
 
     /// Changes the members: see [`Node::change_members`](crate::Node::change_members).
@@ -121,13 +135,23 @@ impl Core {
             };
             peers.insert(identity, peer);
         }
+        self.set_peers(peers).await
+    }
+
+    /// Makes members of peers, and removes those that are not among them.
+    async fn set_peers(&self, peers: BTreeMap<u64, Peer>) -> Result<()> {
+        let consensus = self.consensus()?;
+        // A log that does not begin with all data must not be read from its beginning.
+        let seeded = self.applier.rows().is_seeded()?;
+        consensus.wait(|view| view.state != State::Leader || !seeded || view.purged.is_some()).await?;
+        let view = consensus.view();
         for (identity, peer) in peers.iter().filter(|(identity, _)| !view.peers.contains_key(identity)) {
             consensus.add_learner(*identity, peer.clone()).await?;
         }
         let voters: BTreeSet<u64> =
             peers.iter().filter(|(_, peer)| peer.member.votes).map(|(identity, _)| *identity).collect();
-        let new: Vec<u64> =
-            voters.iter().copied().filter(|id| !view.peers.get(id).is_some_and(|(_, votes)| *votes)).collect();
+        let votes = |id: &u64| view.peers.get(id).is_some_and(|(_, votes)| *votes);
+        let new: Vec<u64> = voters.iter().copied().filter(|id| !votes(id)).collect();
         consensus
             .wait(|view| {
                 let last = view.last.unwrap_or_default();
@@ -206,6 +230,24 @@ impl Core {
         }
         consensus.end().await;
         self.refresh();
+    }
+}
+
+/// Adds the other first members of a set that begins with data.
+async fn add_first_members(core: Weak<Core>, peers: BTreeMap<u64, Peer>) {
+    loop {
+        let Some(core) = core.upgrade() else { return };
+        let mut standing = core.watch();
+        if standing.wait_for(|standing| standing.writable).await.is_err() {
+            return;
+        }
+        let changing = core.changing.lock().await;
+        match core.set_peers(peers.clone()).await {
+            Ok(()) | Err(Error::Ended(_) | Error::InvalidConfig(_)) => return,
+            // It is tried again, when it is primary again.
+            Err(_) => drop(changing),
+        }
+        sleep(core.settings.election_timeout).await;
     }
 }
 

@@ -55,7 +55,7 @@ impl Core {
         Hello {
             identity: self.identity,
             initiated: self.config().is_some() || self.log.ends().1.is_some(),
-            has_data: self.has_data.get().is_some_and(|has_data| has_data()),
+            has_data: self.has_data(),
             applied: self.consensus().ok().and_then(|consensus| consensus.view().applied).map(|at| at.index),
             set_name: self.settings.set_name.clone(),
         }

@@ -105,7 +105,7 @@ impl Consensus {
     /// Waits until state, term, leader or members change.
     pub(crate) async fn role_changed(&self, seen: &mut RoleChanges) -> Result<()> {
         let changes = seen.0.get_or_insert_with(|| self.raft.server_metrics());
-        changes.changed().await.map_err(|error| Error::Ended(error.to_string()))
+        changes.changed().await.map_err(|_| Error::Ended("it was ended".to_owned()))
     }
 
     /// Makes the first members known. All of them vote.

@@ -10,4 +10,5 @@ pub(crate) mod runtime;
 mod suite;
 pub(crate) mod types;
 pub(crate) mod view;
+mod watch;
 mod wire;

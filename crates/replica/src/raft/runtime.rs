@@ -10,6 +10,8 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use spinney_document::base::{Environment, System};
 
+use super::watch::Watched;
+
 thread_local! {
     /// The next seed of a simulation, which runs in one thread.
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
@@ -34,7 +36,7 @@ impl AsyncRuntime for Runtime {
     type Timeout<R, T: Future<Output = R> + OptionalSend> = <TokioRuntime as AsyncRuntime>::Timeout<R, T>;
     type ThreadLocalRng = Xoshiro256PlusPlus;
     type Mpsc = <TokioRuntime as AsyncRuntime>::Mpsc;
-    type Watch = <TokioRuntime as AsyncRuntime>::Watch;
+    type Watch = Watched;
     type Oneshot = <TokioRuntime as AsyncRuntime>::Oneshot;
     type Mutex<T: OptionalSend + 'static> = <TokioRuntime as AsyncRuntime>::Mutex<T>;
 

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use spinney::env::{Next, Threads, Worker};
 use spinney::{Batch, Durability, Error, ErrorKind, Layout, Result};
-use tokio::sync::watch;
 
 use super::log::Done;
 use super::rows::Rows;
+use crate::base::watched;
 use crate::entry::change::{Change, Commit};
 use crate::entry::log_entry::{EntryKind, LogEntry, LogId};
 
@@ -59,7 +59,7 @@ struct Shared {
     state: Mutex<State>,
     target: Mutex<Option<Arc<dyn Target>>>,
     /// The last entry that was applied, for those that wait for one.
-    applied: watch::Sender<Option<LogId>>,
+    applied: watched::Sender<Option<LogId>>,
 }
 
 #[derive(Default)]
@@ -77,7 +77,7 @@ impl Applier {
     /// # Errors
     /// `Io` when there is no thread for it; those of the engine.
     pub(crate) fn new(rows: Rows, threads: &dyn Threads) -> Result<Self> {
-        let applied = watch::Sender::new(rows.applied()?);
+        let applied = watched::Sender::new(rows.applied()?);
         let shared = Arc::new(Shared { rows, state: Mutex::default(), target: Mutex::default(), applied });
         let worked = Arc::clone(&shared);
         let worker = threads.worker("replica-apply", Box::new(move || worked.apply_waiting()));
@@ -96,7 +96,7 @@ impl Applier {
     }
 
     /// The last entry that was applied.
-    pub(crate) fn applied(&self) -> watch::Receiver<Option<LogId>> {
+    pub(crate) fn applied(&self) -> watched::Receiver<Option<LogId>> {
         self.shared.applied.subscribe()
     }
 

@@ -211,10 +211,10 @@ impl Log {
         first.map_or(0, |point| self.shared.rows.engine().log_end().0.saturating_sub(point.lsn.0))
     }
 
-    /// The index of an entry from which on no more than `bytes` of redo log are held.
+    /// The index of an entry from which on at least `bytes` of redo log are held.
     pub(crate) fn index_holding(&self, bytes: u64) -> Option<u64> {
         let end = self.shared.rows.engine().log_end().0;
-        self.shared.state.lock().points.first_from(Lsn(end.saturating_sub(bytes)))
+        self.shared.state.lock().points.last_until(Lsn(end.saturating_sub(bytes)))
     }
 }
 

@@ -64,9 +64,10 @@ impl Points {
         Some((self.points[at], self.points.get(next).copied()))
     }
 
-    /// The index of the first point at or behind an LSN.
-    pub(crate) fn first_from(&self, lsn: Lsn) -> Option<u64> {
-        self.points.get(self.points.partition_point(|point| point.lsn < lsn)).map(|point| point.index)
+    /// The index of the last point that is not behind an LSN.
+    pub(crate) fn last_until(&self, lsn: Lsn) -> Option<u64> {
+        let at = self.points.partition_point(|point| point.lsn <= lsn).checked_sub(1)?;
+        Some(self.points[at].index)
     }
 
     /// The first point.

@@ -9,6 +9,7 @@
 //! | `identity` | the member's number in the consensus: 8 bytes, random, of this copy of the log |
 //! | `members` | the place of the last members that were applied, and the members as the entry has them |
 //! | `purged` | the place of the last entry that was given up, and the LSN from which the entries behind it are found |
+//! | `seeded` | there were data before the log began, so that the log alone does not make a copy |
 //! | `set` | the name of the set |
 //! | `vote` | the vote, as the consensus encodes it |
 
@@ -23,6 +24,7 @@ const APPLIED: &str = "applied";
 const IDENTITY: &str = "identity";
 const MEMBERS: &str = "members";
 const PURGED: &str = "purged";
+const SEEDED: &str = "seeded";
 const SET: &str = "set";
 const VOTE: &str = "vote";
 
@@ -136,6 +138,16 @@ impl Rows {
     /// Sets what [`Self::identity`] gives.
     pub(crate) fn set_identity(&self, identity: u64) -> Result<()> {
         self.write(IDENTITY, &identity.to_le_bytes(), Durability::Sync)
+    }
+
+    /// Whether there were data before the log began.
+    pub(crate) fn is_seeded(&self) -> Result<bool> {
+        Ok(self.table.get(SEEDED)?.is_some())
+    }
+
+    /// Notes that there are data, and the log begins now.
+    pub(crate) fn set_seeded(&self) -> Result<()> {
+        self.write(SEEDED, b"", Durability::Sync)
     }
 
     /// The name of the set that the database is part of; `name` when it is part of none.

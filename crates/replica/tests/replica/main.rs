@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that cannot go on has failed, and waits")]
 
 mod failover;
+mod members;
 mod mesh;
 mod set;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use spinney_document::base::System;
 use spinney_document::{Database, doc};
-use spinney_replica::{Member, Node, Role, Settings, Status};
+use spinney_replica::{Member, Node, Role, Settings, Status, install_copy};
 
 use super::mesh::Mesh;
 
@@ -23,6 +23,8 @@ pub(crate) struct Running {
 pub(crate) struct Set {
     pub(crate) mesh: Mesh,
     dir: tempfile::TempDir,
+    /// What each member keeps of its log.
+    log_keep_bytes: u64,
     pub(crate) members: Vec<Option<Running>>,
 }
 
@@ -37,12 +39,22 @@ pub(crate) fn member(at: usize) -> Member {
 impl Set {
     /// Members that run and have no configuration.
     pub(crate) fn new(count: usize) -> Self {
-        let mut set = Self { mesh: Mesh::default(), dir: tempfile::tempdir().unwrap(), members: Vec::new() };
+        Self::keeping(count, 64 << 20)
+    }
+
+    /// The same, which keep so much of their logs.
+    pub(crate) fn keeping(count: usize, log_keep_bytes: u64) -> Self {
+        let mut set = Self::empty(log_keep_bytes);
         for at in 0..count {
             set.members.push(None);
             set.open(at);
         }
         set
+    }
+
+    /// A set without members.
+    pub(crate) fn empty(log_keep_bytes: u64) -> Self {
+        Self { mesh: Mesh::default(), dir: tempfile::tempdir().unwrap(), log_keep_bytes, members: Vec::new() }
     }
 
     /// Members of a set that has a primary.
@@ -62,7 +74,7 @@ impl Set {
         let host = host(at);
         let options = spinney::Options::default().memory_bytes(32 << 20).log_keep_bytes(256 << 20);
         let engine = spinney::Database::open(self.path(at), options).unwrap();
-        let settings = Settings::new("rs0", &host);
+        let settings = Settings::new("rs0", &host).log_keep_bytes(self.log_keep_bytes);
         let node = Node::open(&engine, settings, self.mesh.link(&host)).unwrap();
         let database = Database::with_committer(engine, Arc::new(System), node.committer()).unwrap();
         node.run(&database).unwrap();
@@ -80,6 +92,19 @@ impl Set {
         self.mesh.remove(&running.host);
         self.mesh.cut(&running.host, false);
         running.database.engine().clone().close().unwrap();
+    }
+
+    /// Waits until a member has received a copy of the primary's database, and opens that.
+    pub(crate) fn take_copy(&mut self, at: usize) {
+        let begun = Instant::now();
+        while !self.member(at).node.status().copy_received {
+            assert!(begun.elapsed() < SOON, "no copy: {:#?}", self.member(at).node.status());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.close(at, Duration::ZERO);
+        assert!(install_copy(self.path(at)).unwrap());
+        assert!(!install_copy(self.path(at)).unwrap(), "it is in its place");
+        self.open(at);
     }
 
     pub(crate) fn member(&self, at: usize) -> &Running {

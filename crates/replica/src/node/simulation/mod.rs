@@ -25,3 +25,12 @@ fn acknowledged_writes_are_kept_and_registers_are_linearizable() {
         }
     }
 }
+
+#[test]
+fn a_seed_replays_its_run() {
+    let seed = number("SPINNEY_REPLICA_SEED", 1);
+    let (first, second) = (run(seed), run(seed));
+    let differs = first.operations.iter().zip(&second.operations).find(|(first, second)| first != second);
+    assert_eq!(differs, None, "the operations of seed {seed}");
+    assert_eq!(first.operations.len(), second.operations.len(), "the operations of seed {seed}");
+}

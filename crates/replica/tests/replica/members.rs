@@ -1,0 +1,119 @@
+//! Members that are added, removed, preferred, and get copies of the database.
+
+use std::time::{Duration, Instant};
+
+use spinney_document::doc;
+use spinney_replica::{Config, Error, Member};
+
+use super::set::{SOON, Set, host, member};
+
+/// The configuration in force, with the next version.
+fn next(set: &Set, at: usize) -> Config {
+    let mut config = set.member(at).node.status().config.unwrap();
+    config.version += 1;
+    config
+}
+
+#[test]
+fn a_member_is_added_and_another_one_removed() {
+    let mut set = Set::initiated(3);
+    let primary = set.primary();
+    (0..30).for_each(|id| set.insert(primary, id).unwrap());
+    set.members.push(None);
+    set.open(3);
+    let mut config = next(&set, primary);
+    config.members.push(member(3));
+    set.member(primary).node.change_members(config.clone(), SOON).unwrap();
+    assert_eq!(set.member(primary).node.status().config.unwrap(), config);
+    set.insert(primary, 30).unwrap();
+    set.check_equal();
+
+    let gone = (0..3).find(|at| *at != primary).unwrap();
+    let mut config = next(&set, primary);
+    config.members.retain(|member| member.host != host(gone));
+    set.member(primary).node.change_members(config, SOON).unwrap();
+    set.close(gone, Duration::ZERO);
+    set.insert(primary, 31).unwrap();
+    set.check_equal();
+
+    let mut config = next(&set, primary);
+    config.members.retain(|member| member.host == host(primary));
+    let error = set.member(primary).node.change_members(config, SOON).unwrap_err();
+    assert!(matches!(error, Error::InvalidConfig(_)), "two voters are removed at a time: {error}");
+    let second = set.running().find(|(at, _)| *at != primary).unwrap().0;
+    let error = set.member(second).node.change_members(next(&set, second), SOON).unwrap_err();
+    assert!(matches!(error, Error::NotPrimary(_)), "{error}");
+}
+
+#[test]
+fn the_member_with_the_highest_priority_becomes_primary() {
+    let set = Set::initiated(3);
+    let primary = set.primary();
+    set.insert(primary, 1).unwrap();
+    let wanted = (primary + 1) % 3;
+    let mut config = next(&set, primary);
+    config.members[wanted].priority_thousandths = 2000;
+    config.members[(primary + 2) % 3].priority_thousandths = 0;
+    set.member(primary).node.change_members(config, SOON).unwrap();
+    let begun = Instant::now();
+    while set.primary() != wanted {
+        assert!(begun.elapsed() < SOON);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    set.insert(wanted, 2).unwrap();
+    set.check_equal();
+}
+
+#[test]
+fn a_member_that_lacks_more_than_the_log_holds_gets_a_copy() {
+    let mut set = Set::keeping(3, 0);
+    set.member(0).node.initiate((0..3).map(member).collect()).unwrap();
+    let primary = set.primary();
+    let behind = (primary + 1) % 3;
+    set.insert(primary, 0).unwrap();
+    set.close(behind, Duration::ZERO);
+    let before = set.member(primary).node.status().last;
+    let things = set.member(primary).database.collection_or_create("app.things").unwrap();
+    let filler = "x".repeat(64 << 10);
+    for id in 1..40 {
+        things.insert_one(doc! {"_id": id, "filler": &*filler}.view()).unwrap();
+        set.insert(primary, id).unwrap();
+    }
+    let begun = Instant::now();
+    while set.member(primary).node.status().first <= before + 1 {
+        assert!(begun.elapsed() < SOON, "{:#?}", set.member(primary).node.status());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    set.open(behind);
+    set.take_copy(behind);
+    set.insert(primary, 40).unwrap();
+    set.check_equal();
+    assert_eq!(set.member(behind).database.collection("app.things").unwrap().unwrap().count().unwrap(), 39);
+}
+
+#[test]
+fn a_set_begins_with_the_data_of_its_first_member() {
+    let mut set = Set::empty(64 << 20);
+    let database = spinney_document::Database::open(set.path(0), spinney::Options::default()).unwrap();
+    let people = database.collection_or_create("app.people").unwrap();
+    people.insert_one(doc! {"_id": -1, "name": "before"}.view()).unwrap();
+    database.engine().clone().close().unwrap();
+    drop((people, database));
+    for at in 0..2 {
+        set.members.push(None);
+        set.open(at);
+    }
+    set.member(0).node.initiate(vec![member(0), member(1)]).unwrap();
+    assert_eq!(set.primary(), 0);
+    set.insert(0, 1).unwrap();
+    set.take_copy(1);
+    let begun = Instant::now();
+    while set.member(0).node.status().config.unwrap().members.len() < 2 {
+        assert!(begun.elapsed() < SOON);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    set.insert(0, 2).unwrap();
+    set.check_equal();
+    let error = set.member(1).node.initiate(vec![Member::new(5, host(1))]).unwrap_err();
+    assert!(matches!(error, Error::AlreadyInitiated), "{error}");
+}
