@@ -116,7 +116,7 @@ impl Mechanism {
         }
     }
 
-    fn salted(self, password: &[u8], salt: &[u8], iterations: u32) -> Vec<u8> {
+    pub(super) fn salted(self, password: &[u8], salt: &[u8], iterations: u32) -> Vec<u8> {
         let mut salted = vec![0; if self == Self::Sha1 { 20 } else { 32 }];
         match self {
             Self::Sha1 => pbkdf2_hmac::<Sha1>(password, salt, iterations, &mut salted),

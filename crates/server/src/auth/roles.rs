@@ -76,7 +76,7 @@ const fn admin_role(name: &'static str, grants: &'static [Grant], inherits: &'st
 }
 
 /// The roles.
-const ROLES: [Role; 17] = [
+const ROLES: [Role; 18] = [
     role("read", &[grant(READ, Scope::Database), grant(READ, Scope::DatabaseCollection("system.js"))], &[]),
     role(
         "readWrite",
@@ -164,6 +164,8 @@ const ROLES: [Role; 17] = [
         &[grant(&["validate"], Scope::AnyCollection("system.js"))],
         &["readWriteAnyDatabase", "dbAdminAnyDatabase", "userAdminAnyDatabase", "clusterAdmin", "backup", "restore"],
     ),
+    // The members of a replica set have it.
+    admin_role("__system", &[grant(&["internal"], Scope::Cluster)], &["root"]),
 ];
 
 /// The names of the built-in roles of a database.
@@ -255,7 +257,7 @@ mod tests {
     fn only_a_few_roles_see_the_credentials_of_users() {
         let users = Target::Collection("admin", "system.users");
         for name in names("admin") {
-            let sees = ["userAdminAnyDatabase", "backup", "restore", "root"].contains(&name);
+            let sees = ["userAdminAnyDatabase", "backup", "restore", "root", "__system"].contains(&name);
             assert_eq!(grants(name, "admin").allow("find", users), sees, "{name}");
         }
     }
@@ -263,7 +265,7 @@ mod tests {
     #[test]
     fn root_has_what_every_other_role_has_and_every_action_is_known() {
         let root = grants("root", "admin");
-        for name in names("admin") {
+        for name in names("admin").filter(|name| *name != "__system") {
             for privilege in grants(name, "admin").iter() {
                 let target = match &privilege.resource {
                     Resource::Cluster | Resource::Any => Target::Cluster,

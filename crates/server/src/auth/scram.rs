@@ -48,17 +48,17 @@ pub fn refused() -> Error {
     Error::new(ErrorCode::AUTHENTICATION_FAILED, "Authentication failed.")
 }
 
-fn malformed(what: &str) -> Error {
+pub(super) fn malformed(what: &str) -> Error {
     Error::bad_value(format!("malformed SCRAM message: {what}"))
 }
 
-fn text_of(payload: &[u8]) -> Result<&str> {
+pub(super) fn text_of(payload: &[u8]) -> Result<&str> {
     let text = std::str::from_utf8(payload).ok().filter(|text| text.len() <= MESSAGE_BYTES_MAX);
     text.ok_or_else(|| malformed("it is no text, or too long"))
 }
 
 /// The value of the attribute with a letter, when the part is that.
-fn attribute(part: Option<&str>, letter: char) -> Result<&str> {
+pub(super) fn attribute(part: Option<&str>, letter: char) -> Result<&str> {
     let value = part.and_then(|part| part.strip_prefix(letter)).and_then(|rest| rest.strip_prefix('='));
     value.ok_or_else(|| malformed(&format!("the attribute {letter} is missing")))
 }
@@ -149,7 +149,7 @@ impl Scram {
 }
 
 /// Whether two keys are the same, in a time that does not tell where they differ.
-fn same(left: &[u8], right: &[u8]) -> bool {
+pub(super) fn same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |sum, (left, right)| sum | (left ^ right)) == 0
 }
 
