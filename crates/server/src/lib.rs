@@ -7,6 +7,8 @@
 //! | [`base`] | time, the log, reading the fields of commands |
 //! | [`wire`] | messages read from bytes and written to bytes |
 //! | [`auth`] | SCRAM, credentials, users, roles |
+//! | [`socket`] | sockets, and what encrypts their bytes |
+//! | [`peer`] | connections to other members of a replica set |
 //! | [`state`] | what connections share: settings, topology, counters |
 //! | [`command`] | the commands about the server and its clients; the way of every command |
 //! | [`connection`] | one connection: requests read, replies written, older opcodes translated |
@@ -17,6 +19,8 @@ pub mod base;
 pub mod command;
 pub mod connection;
 pub mod listen;
+pub mod peer;
+pub mod socket;
 pub mod state;
 pub mod wire;
 

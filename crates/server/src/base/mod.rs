@@ -3,3 +3,4 @@
 pub mod clock;
 pub mod fields;
 pub mod log;
+pub mod pem;

@@ -8,7 +8,7 @@ use spinney_document::bson::{Document, DocumentBuf};
 use spinney_document::command::service::failed;
 use spinney_document::{Error, ErrorCode, Result};
 
-use super::channel::Channel;
+use crate::socket::Channel;
 use super::frames::{Broken, Frames};
 use super::outgoing::{Form, Outgoing};
 use super::{queries, writes};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use spinney_document::Error;
 
-use super::channel::Channel;
+use crate::socket::Channel;
 use crate::wire::{HEADER_BYTES, Header};
 
 /// What an idle connection keeps.
@@ -128,7 +128,7 @@ impl Frames {
 #[cfg(unix)]
 mod tests {
     use super::*;
-    use crate::state::transport::Transport;
+    use crate::socket::transport::Transport;
     use crate::wire::{MESSAGE_BYTES_MAX, OpCode};
     use std::io::Write as _;
     use std::os::unix::net::UnixStream;

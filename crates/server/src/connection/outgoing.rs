@@ -7,7 +7,7 @@ use spinney_document::base::num::u64_of;
 use spinney_document::bson::Document;
 use spinney_document::command::state::Network;
 
-use super::channel::Channel;
+use crate::socket::Channel;
 use crate::state::counters::Counters;
 use crate::wire::compress::compress;
 use crate::wire::message::{Message, reply_head};

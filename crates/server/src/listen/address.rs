@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use super::tls::Tls;
-use crate::state::transport::Transport;
+use crate::socket::transport::Transport;
 
 /// A socket that is listened on.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use spinney_document::base::num::u64_of;
 
-use super::transport::Transport;
+use crate::socket::transport::Transport;
 use crate::base::clock::monotonic;
 
 /// The connections of a server.

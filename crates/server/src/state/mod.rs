@@ -10,7 +10,6 @@ pub mod records;
 pub mod server;
 pub mod settings;
 pub mod topology;
-pub mod transport;
 
 pub use server::Server;
 pub use settings::Settings;

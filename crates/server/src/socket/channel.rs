@@ -4,12 +4,13 @@ use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 
 use crate::auth::x509;
-use crate::state::transport::Transport;
+use crate::socket::transport::Transport;
 
-/// How long a client may take to agree on a key.
+/// How long the other side may take to agree on a key.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
 /// A connection's bytes.
@@ -17,8 +18,10 @@ const HANDSHAKE: Duration = Duration::from_secs(20);
 pub enum Channel {
     /// As the socket has them.
     Plain(Arc<Transport>),
-    /// Encrypted.
+    /// Encrypted, of a client.
     Tls(Box<StreamOwned<ServerConnection, Shared>>),
+    /// Encrypted, to a server.
+    TlsToServer(Box<StreamOwned<ClientConnection, Shared>>),
 }
 
 /// A socket that another thread may close.
@@ -41,11 +44,30 @@ impl Channel {
         Ok(Self::Tls(Box::new(StreamOwned::new(connection, shared))))
     }
 
+    /// Agrees with a server on a key, and checks that its certificate is of `name`.
+    ///
+    /// # Errors
+    /// When the server speaks no TLS, takes too long or has another certificate; what the system says.
+    pub fn secured_to(
+        transport: Arc<Transport>,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> io::Result<Self> {
+        let mut connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        transport.set_read_timeout(Some(HANDSHAKE))?;
+        let mut shared = Shared(transport);
+        while connection.is_handshaking() {
+            connection.complete_io(&mut shared)?;
+        }
+        shared.0.set_read_timeout(None)?;
+        Ok(Self::TlsToServer(Box::new(StreamOwned::new(connection, shared))))
+    }
+
     /// The subject of the certificate that the client has proved to have.
     #[must_use]
     pub fn subject(&self) -> Option<String> {
         match self {
-            Self::Plain(_) => None,
+            Self::Plain(_) | Self::TlsToServer(_) => None,
             Self::Tls(stream) => stream.conn.peer_certificates()?.first().and_then(|first| x509::subject(first)),
         }
     }
@@ -55,10 +77,32 @@ impl Channel {
     /// # Errors
     /// What the system says.
     pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.transport().set_read_timeout(time)
+    }
+
+    /// How long a write waits.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.transport().set_write_timeout(time)
+    }
+
+    fn transport(&self) -> &Transport {
         match self {
-            Self::Plain(transport) => transport.set_read_timeout(time),
-            Self::Tls(stream) => stream.sock.0.set_read_timeout(time),
+            Self::Plain(transport) => transport,
+            Self::Tls(stream) => &stream.sock.0,
+            Self::TlsToServer(stream) => &stream.sock.0,
         }
+    }
+}
+
+/// What a read of an encrypted stream gave: a peer that hangs up without saying so has ended all the same, as messages
+/// have their length.
+fn ended(read: io::Result<usize>) -> io::Result<usize> {
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+        read => read,
     }
 }
 
@@ -86,11 +130,8 @@ impl Read for Channel {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(transport) => (&mut &**transport).read(to),
-            Self::Tls(stream) => match stream.read(to) {
-                // A client that hangs up without saying so has ended all the same: messages have their length.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
-                read => read,
-            },
+            Self::Tls(stream) => ended(stream.read(to)),
+            Self::TlsToServer(stream) => ended(stream.read(to)),
         }
     }
 }
@@ -100,6 +141,7 @@ impl Write for Channel {
         match self {
             Self::Plain(transport) => (&mut &**transport).write(bytes),
             Self::Tls(stream) => stream.write(bytes),
+            Self::TlsToServer(stream) => stream.write(bytes),
         }
     }
 
@@ -107,6 +149,7 @@ impl Write for Channel {
         match self {
             Self::Plain(transport) => (&mut &**transport).write_vectored(parts),
             Self::Tls(stream) => stream.write_vectored(parts),
+            Self::TlsToServer(stream) => stream.write_vectored(parts),
         }
     }
 
@@ -114,6 +157,7 @@ impl Write for Channel {
         match self {
             Self::Plain(_) => Ok(()),
             Self::Tls(stream) => stream.flush(),
+            Self::TlsToServer(stream) => stream.flush(),
         }
     }
 }

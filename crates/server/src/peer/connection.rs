@@ -1,0 +1,221 @@
+//! A connection to another member: opened, logged in, and commands run by it one after the other.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::ServerName;
+use spinney_document::base::num::u64_of;
+use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+
+use super::address::host;
+use super::tls::PeerTls;
+use crate::auth::MemberKey;
+use crate::auth::key_file::{MEMBER, MEMBER_DATABASE};
+use crate::auth::scram_client::ScramClient;
+use crate::base::clock::monotonic;
+use crate::base::fields::whole;
+use crate::socket::Channel;
+use crate::socket::transport::Transport;
+use crate::wire::message::Sequence;
+use crate::wire::{HEADER_BYTES, Header, Message};
+
+/// How this server connects to other members.
+#[derive(Clone, Debug, Default)]
+pub struct Link {
+    /// How connections are encrypted, if they are.
+    pub tls: Option<PeerTls>,
+    /// The key by which members log in, if they do.
+    pub key: Option<MemberKey>,
+}
+
+/// A connection to another member.
+#[derive(Debug)]
+pub struct Connection {
+    channel: Channel,
+    /// The number of the next request.
+    next_id: i32,
+}
+
+/// Why a command was not run.
+#[derive(Debug)]
+pub enum Failure {
+    /// The connection failed: it cannot be used any more, and whether the command ran is not known.
+    Connection(io::Error),
+    /// The member refused the command: the code and the message of its reply.
+    Refused(i64, String),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Connection(error)
+    }
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Connection(error) => error,
+            Failure::Refused(code, what) => Self::other(format!("{what} ({code})")),
+        }
+    }
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, what)
+}
+
+/// What is left of the time up to a moment.
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(monotonic());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+impl Connection {
+    /// Connects to a member, and logs in if members do.
+    ///
+    /// # Errors
+    /// `TimedOut` when it takes longer than `time`; `PermissionDenied` when the login is refused; what the system says.
+    pub fn open(address: &str, link: &Link, time: Duration) -> io::Result<Self> {
+        let until = monotonic() + time;
+        let mut error = io::Error::new(ErrorKind::NotFound, format!("{address} has no address"));
+        for resolved in address.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&resolved, left(until)?) {
+                Ok(stream) => return Self::over(stream, address, link, until),
+                Err(failed) => error = failed,
+            }
+        }
+        Err(error)
+    }
+
+    fn over(stream: TcpStream, address: &str, link: &Link, until: Instant) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let transport = Arc::new(Transport::Tcp(stream));
+        transport.set_write_timeout(Some(left(until)?))?;
+        let channel = match &link.tls {
+            None => Channel::Plain(transport),
+            Some(tls) => {
+                let name = ServerName::try_from(host(address).to_owned()).map_err(io::Error::other)?;
+                Channel::secured_to(transport, tls.config(), name)?
+            }
+        };
+        let mut connection = Self { channel, next_id: 1 };
+        if let Some(key) = &link.key {
+            connection.log_in(key, until)?;
+        }
+        Ok(connection)
+    }
+
+    /// Logs in as a member, and checks that the other side is one.
+    fn log_in(&mut self, key: &MemberKey, until: Instant) -> io::Result<()> {
+        let denied = |what: &str| io::Error::new(ErrorKind::PermissionDenied, what.to_owned());
+        let (login, first) = ScramClient::begin(MEMBER, key.as_str()).map_err(|error| denied(error.message()))?;
+        let mut start = DocumentBuilder::new();
+        start.append("saslStart", 1).append("mechanism", ScramClient::MECHANISM.name());
+        start.append("payload", Value::Binary(0, &first));
+        start.open_document("options").append("skipEmptyExchange", true).close();
+        let reply = self.step(start, until)?;
+        let last = login.answer(&payload_of(&reply)?).map_err(|error| denied(error.message()))?;
+        let mut answer = DocumentBuilder::new();
+        answer.append("saslContinue", 1).append("conversationId", reply.view().get("conversationId").unwrap_or(1.into()));
+        answer.append("payload", Value::Binary(0, &last.message));
+        let reply = self.step(answer, until)?;
+        let done = reply.view().get("done") == Some(Value::Bool(true));
+        if done && last.is_proved_by(&payload_of(&reply)?) { Ok(()) } else { Err(denied("the member has another key")) }
+    }
+
+    /// A step of a login.
+    fn step(&mut self, command: DocumentBuilder, until: Instant) -> io::Result<DocumentBuf> {
+        match self.run(MEMBER_DATABASE, command, &[], left(until)?) {
+            Ok(reply) => Ok(reply),
+            Err(Failure::Connection(error)) => Err(error),
+            Err(Failure::Refused(_, what)) => Err(io::Error::new(ErrorKind::PermissionDenied, what)),
+        }
+    }
+
+    /// Runs a command: its reply, when that tells no error.
+    ///
+    /// # Errors
+    /// A connection that failed, also by a read or write that takes longer than `time`; what the reply says.
+    pub fn run(
+        &mut self,
+        database: &str,
+        mut command: DocumentBuilder,
+        sequences: &[Sequence<'_>],
+        time: Duration,
+    ) -> Result<DocumentBuf, Failure> {
+        self.channel.set_read_timeout(Some(time))?;
+        self.channel.set_write_timeout(Some(time))?;
+        command.append("$db", database);
+        let command = command.finish();
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1).max(1);
+        let message = Message {
+            more_to_come: false,
+            exhaust_allowed: false,
+            checksum: false,
+            body: command.view(),
+            sequences: sequences.to_vec(),
+        };
+        self.channel.write_all(&message.to_bytes(id, 0)).map_err(timed)?;
+        self.channel.flush().map_err(timed)?;
+        let (header, body) = self.receive().map_err(timed)?;
+        if header.response_to != id {
+            return Err(invalid("the reply is to another request").into());
+        }
+        let reply = Message::parse(&header, &body).map_err(|error| invalid(error.message()))?;
+        let reply = DocumentBuf::from(reply.body);
+        let number = |name: &str| reply.view().get(name).as_ref().and_then(whole);
+        if number("ok") == Some(1) {
+            return Ok(reply);
+        }
+        let what = reply.view().get("errmsg").and_then(|what| what.as_str().map(str::to_owned));
+        Err(Failure::Refused(number("code").unwrap_or_default(), what.unwrap_or_default()))
+    }
+
+    /// Reads a message. Its length sizes the buffer only as its bytes arrive.
+    fn receive(&mut self) -> io::Result<(Header, Vec<u8>)> {
+        let mut head = [0; HEADER_BYTES];
+        self.channel.read_exact(&mut head)?;
+        let header = Header::parse(&head).map_err(|error| invalid(error.message()))?;
+        let (len, mut body) = (header.len - HEADER_BYTES, Vec::new());
+        (&mut self.channel).take(u64_of(len)).read_to_end(&mut body)?;
+        if body.len() < len {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        Ok((header, body))
+    }
+}
+
+/// A read that waited too long, of which systems tell in different ways.
+fn timed(error: io::Error) -> io::Error {
+    if error.kind() == ErrorKind::WouldBlock { ErrorKind::TimedOut.into() } else { error }
+}
+
+fn payload_of(reply: &DocumentBuf) -> io::Result<Vec<u8>> {
+    match reply.view().get("payload") {
+        Some(Value::Binary(_, bytes)) => Ok(bytes.to_vec()),
+        _ => Err(invalid("the reply has no payload")),
+    }
+}
+
+/// The bytes of a document that holds a part of a payload.
+pub(super) fn part(bytes: &[u8]) -> DocumentBuf {
+    let mut part = DocumentBuilder::new();
+    part.append("b", Value::Binary(0, bytes));
+    part.finish()
+}
+
+/// The bytes of the documents of a payload, one after the other.
+#[must_use]
+pub fn joined(parts: &[Document<'_>]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for part in parts {
+        match part.get("b") {
+            Some(Value::Binary(0, part)) => bytes.extend_from_slice(part),
+            _ => return None,
+        }
+    }
+    Some(bytes)
+}

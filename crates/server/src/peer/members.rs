@@ -1,0 +1,98 @@
+//! The other members of the set, with connections to them that are kept for the next request.
+//!
+//! # Concurrency
+//!
+//! The latch guards the list of idle connections only; a request runs on a connection that is out of the list.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use spinney_document::bson::{DocumentBuf, DocumentBuilder, Value};
+use spinney_replica::{Member, Transport};
+
+use super::connection::{Connection, Failure, Link, part};
+
+/// The name of the command by which members talk to each other.
+pub const COMMAND: &str = "_replicaRequest";
+
+/// The section of that command in which the payload is, as documents with a part of it each.
+pub const PAYLOAD: &str = "payload";
+
+/// The longest payload of a request.
+pub const PAYLOAD_BYTES_MAX: usize = 45 << 20;
+
+/// The longest part of a payload.
+const PART_BYTES_MAX: usize = 8 << 20;
+
+/// How many idle connections to a member are kept.
+const IDLE_MAX: usize = 8;
+
+/// The other members of the set.
+#[derive(Debug, Default)]
+pub struct Members {
+    link: Link,
+    idle: Mutex<BTreeMap<String, Vec<Connection>>>,
+}
+
+impl Members {
+    /// Members that are connected to in a way.
+    #[must_use]
+    pub fn new(link: Link) -> Self {
+        Self { link, idle: Mutex::default() }
+    }
+
+    /// Runs a command of the database `admin` at an address.
+    ///
+    /// # Errors
+    /// `TimedOut` when there is no reply in time; what the system or the other side says.
+    pub fn run(&self, address: &str, command: DocumentBuilder, time: Duration) -> Result<DocumentBuf, Failure> {
+        self.on_a_connection(address, time, |connection| connection.run("admin", command, &[], time))
+    }
+
+    fn on_a_connection<R>(
+        &self,
+        address: &str,
+        time: Duration,
+        run: impl FnOnce(&mut Connection) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let kept = self.idle.lock().get_mut(address).and_then(Vec::pop);
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => Connection::open(address, &self.link, time)?,
+        };
+        let done = run(&mut connection);
+        let mut idle = self.idle.lock();
+        if let Err(Failure::Connection(_)) = &done {
+            // The others were opened to the same process, which may have ended.
+            idle.remove(address);
+        } else {
+            let kept = idle.entry(address.to_owned()).or_default();
+            if kept.len() < IDLE_MAX {
+                kept.push(connection);
+            }
+        }
+        done
+    }
+}
+
+impl Transport for Members {
+    fn call(&self, member: &Member, request: Vec<u8>, timeout: Duration) -> io::Result<Vec<u8>> {
+        if request.len() > PAYLOAD_BYTES_MAX {
+            let what = format!("a request of {} bytes to a member is too long", request.len());
+            return Err(io::Error::new(ErrorKind::InvalidInput, what));
+        }
+        let parts: Vec<DocumentBuf> = request.chunks(PART_BYTES_MAX).map(part).collect();
+        let sequences = [(PAYLOAD, parts.iter().map(DocumentBuf::view).collect())];
+        let mut command = DocumentBuilder::new();
+        command.append(COMMAND, 1);
+        let reply = self.on_a_connection(&member.host, timeout, |connection| {
+            connection.run("admin", command, &sequences, timeout)
+        })?;
+        match reply.view().get(PAYLOAD) {
+            Some(Value::Binary(0, bytes)) => Ok(bytes.to_vec()),
+            _ => Err(io::Error::new(ErrorKind::InvalidData, "the reply has no payload")),
+        }
+    }
+}
