@@ -18,6 +18,23 @@ impl ErrorCode {
     pub const fn number(self) -> i32 {
         self.0
     }
+
+    /// Whether the server cannot do the command, or go on with it, because it ends or another member of the replica set
+    /// is, or becomes, the primary: a driver sends it again, to the primary of then.
+    #[must_use]
+    pub const fn is_of_the_server(self) -> bool {
+        matches!(
+            self,
+            Self::SHUTDOWN_IN_PROGRESS
+                | Self::INTERRUPTED_AT_SHUTDOWN
+                | Self::PRIMARY_STEPPED_DOWN
+                | Self::EXCEEDED_TIME_LIMIT
+                | Self::NOT_WRITABLE_PRIMARY
+                | Self::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE
+                | Self::NOT_PRIMARY_NO_SECONDARY_OK
+                | Self::NOT_PRIMARY_OR_SECONDARY
+        )
+    }
 }
 
 macro_rules! codes {

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use spinney::Durability;
 
@@ -317,12 +318,13 @@ impl<'r> Call<'r> {
         options.durability.unwrap_or(self.state.database.engine().options().durability)
     }
 
-    /// What of the write concern cannot be met, of a replica set of one server: the write is done all the same.
+    /// What of the write concern cannot be met, whatever the members of the replica set do: the write is done all the
+    /// same. For those that can be met, the server waits behind the write.
     #[must_use]
     pub fn write_concern_error(&self) -> Option<DocumentBuf> {
         let concern = self.generic.write_concern.as_ref().filter(|_| self.state.options.replica_set)?;
         let (code, what, servers) = match &concern.w {
-            Some(Acknowledged::Servers(count @ 2..)) => {
+            Some(Acknowledged::Servers(count)) if *count > self.members() => {
                 let what = "Not enough data-bearing nodes".to_owned();
                 (ErrorCode::UNSATISFIABLE_WRITE_CONCERN, what, expr::value::int(*count))
             }
@@ -337,6 +339,11 @@ impl<'r> Call<'r> {
             "code": code.number(), "codeName": &code.name(), "errmsg": &what,
             "errInfo": &doc! {"writeConcern": &concern},
         })
+    }
+
+    /// How many servers hold the data.
+    fn members(&self) -> i64 {
+        1 + self.state.settings.other_members.load(Ordering::Relaxed)
     }
 
     /// Whether the command may go on.

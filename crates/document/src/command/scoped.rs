@@ -136,7 +136,7 @@ pub(super) fn leave(call: &Call<'_>, done: Result<Reply>) -> Result<Reply> {
             | ErrorCode::SNAPSHOT_UNAVAILABLE
             | ErrorCode::SNAPSHOT_TOO_OLD
     );
-    let is_down = matches!(code, ErrorCode::SHUTDOWN_IN_PROGRESS | ErrorCode::INTERRUPTED_AT_SHUTDOWN);
+    let is_down = code.is_of_the_server();
     if in_transaction {
         call.fail_transaction();
         if (is_transient || is_down) && !ENDS.contains(&name) {

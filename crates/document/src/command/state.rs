@@ -133,9 +133,11 @@ impl State {
     }
 }
 
-/// What `setParameter` changes. Each setting stands alone.
+/// What changes while the service runs: by `setParameter`, or by the server. Each setting stands alone.
 #[derive(Debug, Default)]
 pub struct Settings {
+    /// How many other members the replica set has that hold data.
+    pub other_members: AtomicI64,
     /// After how many milliseconds without a `getMore` a cursor is closed.
     pub cursor_idle_ms: AtomicU64,
     /// How much is to be logged, by servers that log.

@@ -348,13 +348,8 @@ fn run_all(
 pub(super) fn ends_command(call: &Call<'_>, error: &Error) -> bool {
     let code = error.code();
     (call.is_in_transaction() && (error.is_conflict() || code == ErrorCode::NO_SUCH_TRANSACTION))
-        || matches!(
-            code,
-            ErrorCode::MAX_TIME_MS_EXPIRED
-                | ErrorCode::INTERRUPTED
-                | ErrorCode::SHUTDOWN_IN_PROGRESS
-                | ErrorCode::FILE_STREAM_FAILED
-        )
+        || matches!(code, ErrorCode::MAX_TIME_MS_EXPIRED | ErrorCode::INTERRUPTED | ErrorCode::FILE_STREAM_FAILED)
+        || code.is_of_the_server()
 }
 
 fn update(call: &Call<'_>) -> Result<Reply> {

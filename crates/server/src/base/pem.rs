@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
+use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::RootCertStore;
 
 /// Why the files of TLS cannot be used: the file, and what is wrong with it. Keys are never part of it.
 #[derive(Debug)]

@@ -204,7 +204,7 @@ fn refresh(server: &Server, session: &mut Session) -> Result<()> {
     let mut left = Vec::new();
     for mut login in session.logins.iter().cloned() {
         // Another user who has the name now is not the one who has logged in.
-        let user = server.accounts.users.find(&User::key(&login.database, &login.name))?;
+        let user = server.accounts.find(&User::key(&login.database, &login.name))?;
         if let Some(user) = user.filter(|user| user.id == login.id) {
             login.roles = user.roles;
             left.push(login);

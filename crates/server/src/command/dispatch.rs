@@ -3,12 +3,13 @@
 use spinney_document::base::num::u32_of;
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use spinney_document::command::service::{failed, help};
+use spinney_document::command::spec::Declaration;
 use spinney_document::command::{Request, generic, parse};
 use spinney_document::{Error, ErrorCode, Result};
 
 use super::session::Session;
 use super::spec::{Call, Incoming};
-use super::{authorize, open_transaction, table};
+use super::{authorize, open_transaction, role, table};
 use crate::base::fields::{truth, whole};
 use crate::state::Server;
 use crate::state::fail_points::{Loss, Place};
@@ -90,19 +91,37 @@ fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> R
         return Ok(help(command.declaration()));
     }
     authorize::check(server, session, incoming, command.declaration(), command.before_login)?;
+    role::check(server, incoming, command.declaration(), place(incoming))?;
     parse::check(command.declaration(), generic::FIELDS, &request(session, incoming))?;
-    let mut call = Call { server, session, database: incoming.database, name, body: incoming.body };
+    let mut call =
+        Call { server, session, database: incoming.database, name, body: incoming.body, sequences: incoming.sequences };
     let mut reply = (command.command.run)(&mut call)?;
     reply.append("ok", 1.0);
     Ok(reply.finish())
 }
 
-/// Runs a command of the library, within the connection's transaction if it has one.
+/// Runs a command of the library, as far as the member's part in its replica set lets it.
 fn run_of_library(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> Result<DocumentBuf> {
     let Some(declared) = server.service.command(incoming.name()) else {
         return Ok(server.service.run(&request(session, incoming)));
     };
     authorize::check(server, session, incoming, declared, false)?;
+    role::check(server, incoming, declared, place(incoming))?;
+    role::wait_to_read(server, incoming)?;
+    let reply = within_the_transaction(server, session, incoming, declared)?;
+    Ok(match role::wait_for_members(server, incoming, reply.view()) {
+        Some(error) => with_write_concern_error(&reply, &error, None),
+        None => reply,
+    })
+}
+
+/// Runs a command of the library, within the connection's transaction if it has one.
+fn within_the_transaction(
+    server: &Server,
+    session: &mut Session,
+    incoming: &Incoming<'_>,
+    declared: &Declaration,
+) -> Result<DocumentBuf> {
     if let Some(reply) = open_transaction::commit(&server.service, session, incoming) {
         return Ok(reply);
     }

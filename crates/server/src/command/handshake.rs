@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use spinney_document::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuilder, Value};
+use spinney_document::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuilder, Timestamp, Value};
 use spinney_document::{Error, ErrorCode, Result};
 
 use super::sasl;
 use super::spec::Call;
 use crate::base::clock::now_ms;
 use crate::base::fields::whole;
+use crate::state::replica::{Replica, Standing, millis, standing};
+use crate::state::topology::election_id;
 use crate::wire::message::BATCH_MAX;
 use crate::wire::{Compressor, MESSAGE_BYTES_MAX};
 
@@ -30,13 +32,15 @@ pub fn hello(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     wait_for_change(call)?;
     describe_client(call)?;
     let (topology, old) = (&call.server.topology, call.name != "hello");
+    // Before what it is the version of: a change in between is heard of by the next wait.
+    let version = topology.version();
     let mut reply = DocumentBuilder::new();
     if call.fields().bool("helloOk")? == Some(true) {
         reply.append("helloOk", true);
     }
     append_role(&mut reply, call, old);
     reply.open_document("topologyVersion");
-    reply.append("processId", topology.process()).append("counter", topology.version()).close();
+    reply.append("processId", topology.process()).append("counter", version).close();
     for (name, number) in [
         ("maxBsonObjectSize", DOCUMENT_BYTES_MAX),
         ("maxMessageSizeBytes", MESSAGE_BYTES_MAX),
@@ -98,22 +102,84 @@ fn describe_client(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the server takes writes, and of which replica set it is the primary.
+/// Whether the server takes writes, and what it knows of its replica set.
 fn append_role(reply: &mut DocumentBuilder, call: &Call<'_>, old: bool) {
-    reply.append(if old { "ismaster" } else { "isWritablePrimary" }, true);
-    let topology = &call.server.topology;
-    let Some(set) = topology.set() else { return };
-    let address = topology.address();
+    let (server, writable) = (call.server, if old { "ismaster" } else { "isWritablePrimary" });
+    let Some(set) = server.topology.set() else {
+        reply.append(writable, true);
+        return;
+    };
+    match server.replica() {
+        None => {
+            reply.append(writable, true);
+            append_only_member(reply, call, set);
+        }
+        Some(replica) => append_member(reply, replica, set, writable),
+    }
+}
+
+/// What the only member tells of the set.
+fn append_only_member(reply: &mut DocumentBuilder, call: &Call<'_>, set: &str) {
+    let address = call.server.topology.address();
     reply.append("secondary", false).append("setName", set).append("setVersion", 1);
     reply.open_array("hosts").push(address.as_str()).close();
     reply.append("primary", address.as_str()).append("me", address.as_str());
-    reply.append("electionId", topology.election());
-    let (time, date) = (call.server.cluster_time(), Value::DateTime(now_ms()));
+    reply.append("electionId", election_id(1));
+    append_last_write(reply, (call.server.cluster_time(), 1), Duration::ZERO);
+}
+
+/// What a member tells of a set with several.
+fn append_member(reply: &mut DocumentBuilder, replica: &Replica, set: &str, writable: &str) {
+    let status = replica.node.status();
+    let standing = standing(&status);
+    reply.append(writable, standing == Standing::Primary).append("secondary", standing == Standing::Secondary);
+    let (Some(config), Some(own)) = (&status.config, status.config.as_ref().and_then(|all| all.by_id(status.me?)))
+    else {
+        reply.append("info", "Does not have a valid replica set config").append("isreplicaset", true);
+        return;
+    };
+    reply.append("setName", set).append("setVersion", i64::try_from(config.version).unwrap_or(i64::MAX));
+    for (name, passive) in [("hosts", false), ("passives", true)] {
+        let shown =
+            config.members.iter().filter(|member| !member.hidden && passive == (member.priority_thousandths == 0));
+        let shown: Vec<_> = shown.map(|member| member.host.as_str()).collect();
+        if !passive || !shown.is_empty() {
+            reply.open_array(name);
+            shown.into_iter().for_each(|host| {
+                reply.push(host);
+            });
+            reply.close();
+        }
+    }
+    // A primary that takes no writes yet is no primary to clients.
+    let primary = status.primary_host().filter(|_| standing == Standing::Primary || status.primary != status.me);
+    if let Some(primary) = primary {
+        reply.append("primary", primary);
+    }
+    reply.append("me", own.host.as_str());
+    for (name, is) in [("passive", own.priority_thousandths == 0), ("hidden", own.hidden)] {
+        if is {
+            reply.append(name, true);
+        }
+    }
+    if standing == Standing::Primary {
+        reply.append("electionId", election_id(status.term));
+    }
+    append_last_write(reply, optime(status.applied, status.applied_term), replica.behind(&status));
+}
+
+fn append_last_write(reply: &mut DocumentBuilder, (ts, term): (Timestamp, i64), behind: Duration) {
+    let date = Value::DateTime(now_ms().saturating_sub(millis(behind)));
     reply.open_document("lastWrite");
     for (name, date_name) in [("opTime", "lastWriteDate"), ("majorityOpTime", "majorityWriteDate")] {
-        reply.open_document(name).append("ts", time).append("t", 1_i64).close().append(date_name, date);
+        reply.open_document(name).append("ts", ts).append("t", term).close().append(date_name, date);
     }
     reply.close();
+}
+
+/// The place of an entry in the log of the set, in the form in which clients compare such places.
+pub(super) fn optime(index: u64, term: u64) -> (Timestamp, i64) {
+    (Timestamp::from_bits(index), i64::try_from(term).unwrap_or(i64::MAX))
 }
 
 /// Chooses a compressor that the client offers, and tells all that both have, in the client's order.

@@ -43,7 +43,7 @@ fn begin(call: &mut Call<'_>, fields: Fields<'_>, database: &str) -> Result<Docu
     let options = fields.nested("options")?.unwrap_or(Document::empty());
     let short = Fields::new("options", options).bool("skipEmptyExchange")?.unwrap_or(false);
     let accounts = &call.server.accounts;
-    let user = accounts.users.find(&User::key(database, &first.user))?;
+    let user = accounts.find(&User::key(database, &first.user))?;
     let credential = match &user {
         Some(user) => user.credential(mechanism).map_err(|error| failed(call, database, &first.user, error))?.clone(),
         None => Credential::of_nobody(mechanism, accounts.secret(), &User::key(database, &first.user)),
@@ -109,7 +109,7 @@ pub fn continue_conversation(call: &mut Call<'_>) -> Result<DocumentBuilder> {
 fn log_in(call: &mut Call<'_>, database: &str, name: &str) -> Result<()> {
     let accounts = &call.server.accounts;
     let generation = accounts.generation();
-    let user = accounts.users.find(&User::key(database, name))?.ok_or_else(refused)?;
+    let user = accounts.find(&User::key(database, name))?.ok_or_else(refused)?;
     let mut logins: Vec<Login> =
         call.session.logins.iter().filter(|login| login.database != user.database).cloned().collect();
     let (name, database) = (user.name.clone(), user.database.clone());
@@ -211,7 +211,7 @@ pub fn connection_status(call: &mut Call<'_>) -> Result<DocumentBuilder> {
 /// Those of the engine; a login that fails here is only left out, as the client then begins anew.
 pub fn in_handshake(reply: &mut DocumentBuilder, call: &mut Call<'_>) -> Result<()> {
     if let Some((database, name)) = call.fields().text("saslSupportedMechs")?.and_then(|user| user.split_once('.'))
-        && let Some(user) = call.server.accounts.users.find(&User::key(database, name))?
+        && let Some(user) = call.server.accounts.find(&User::key(database, name))?
     {
         reply.open_array("saslSupportedMechs");
         user.mechanisms().for_each(|mechanism| {

@@ -56,6 +56,8 @@ pub struct Call<'c> {
     pub name: &'c str,
     /// The command.
     pub body: Document<'c>,
+    /// The documents beside it.
+    pub sequences: &'c [Sequence<'c>],
 }
 
 impl<'c> Call<'c> {

@@ -6,12 +6,16 @@ use spinney_document::command::commands as library;
 use spinney_document::command::spec::{Field, FieldType, Target};
 
 use super::spec::{Command, Run};
-use super::{diagnostics, fail_point, handshake, legacy, merge, open_transaction, replica_set, roles, sasl, users};
+use super::{
+    diagnostics, fail_point, handshake, legacy, merge, open_transaction, replica_change, replica_request, replica_set,
+    roles, sasl, users,
+};
+use crate::peer::members;
 
 const ANY: FieldType = FieldType::Any;
 
 /// All commands of the server. Those about data are the library's.
-static COMMANDS: [Command; 33] = [
+static COMMANDS: [Command; 39] = [
     of_all(plain("hello", "Tells what the server is and can.", handshake::hello).any_fields()),
     of_all(
         plain("isMaster", "Tells what the server is and can, as older drivers ask.", handshake::hello)
@@ -38,6 +42,42 @@ static COMMANDS: [Command; 33] = [
         plain("replSetGetConfig", "Tells the configuration of the replica set.", replica_set::config)
             .fields(&[Field::optional("commitmentStatus", ANY)])
             .needs(&[Privilege::on_cluster("replSetGetConfig")])
+            .admin_only(),
+    ),
+    of_users(
+        plain("replSetInitiate", "Makes a replica set of members.", replica_change::initiate)
+            .needs(&[Privilege::on_cluster("replSetConfigure")])
+            .admin_only(),
+    ),
+    of_users(
+        plain("replSetReconfig", "Changes the members of the replica set.", replica_change::reconfig)
+            .fields(&[Field::optional("force", FieldType::Bool)])
+            .needs(&[Privilege::on_cluster("replSetConfigure")])
+            .admin_only(),
+    ),
+    of_users(
+        plain("replSetStepDown", "Lets another member become the primary.", replica_change::step_down)
+            .fields(&[
+                Field::optional("force", FieldType::Bool),
+                Field::optional("secondaryCatchUpPeriodSecs", FieldType::Long),
+            ])
+            .needs(&[Privilege::on_cluster("replSetStateChange")])
+            .admin_only(),
+    ),
+    of_users(
+        plain("replSetFreeze", "Keeps the member from becoming the primary.", replica_change::freeze)
+            .needs(&[Privilege::on_cluster("replSetStateChange")])
+            .admin_only(),
+    ),
+    of_users(
+        plain(members::COMMAND, "Carries a request of another member.", replica_request::request)
+            .fields(&[Field::required(members::PAYLOAD, FieldType::Documents)])
+            .needs(&[Privilege::on_cluster("internal")])
+            .admin_only(),
+    ),
+    of_users(
+        plain("_replicaReadIndex", "Tells another member what it has to apply.", replica_request::read_index)
+            .needs(&[Privilege::on_cluster("internal")])
             .admin_only(),
     ),
     of_users(
@@ -80,17 +120,20 @@ static COMMANDS: [Command; 33] = [
     ),
     of_users(
         named("createUser", "Creates a user.", users::create)
+            .writes()
             .fields(&USER_FIELDS)
             .needs(&[Privilege::on_database("createUser")]),
     ),
     of_users(
         named("updateUser", "Changes a user.", users::update)
+            .writes()
             .fields(&USER_FIELDS)
             .needs(&[Privilege::on_database("changePassword"), Privilege::on_database("changeCustomData")]),
     ),
-    of_users(named("dropUser", "Drops a user.", users::remove).needs(&[Privilege::on_database("dropUser")])),
+    of_users(named("dropUser", "Drops a user.", users::remove).writes().needs(&[Privilege::on_database("dropUser")])),
     of_users(
         plain("dropAllUsersFromDatabase", "Drops all users of the database.", users::remove_all)
+            .writes()
             .needs(&[Privilege::on_database("dropUser")]),
     ),
     of_users(
@@ -106,11 +149,13 @@ static COMMANDS: [Command; 33] = [
     ),
     of_users(
         named("grantRolesToUser", "Gives a user more roles.", users::grant)
+            .writes()
             .fields(&[Field::required("roles", FieldType::Array)])
             .needs(&[Privilege::on_database("grantRole")]),
     ),
     of_users(
         named("revokeRolesFromUser", "Takes roles from a user.", users::revoke)
+            .writes()
             .fields(&[Field::required("roles", FieldType::Array)])
             .needs(&[Privilege::on_database("revokeRole")]),
     ),
@@ -125,6 +170,7 @@ static COMMANDS: [Command; 33] = [
     ),
     of_users(
         named("createRole", "Creates a role.", roles::create)
+            .writes()
             .fields(&[
                 Field::required("privileges", FieldType::Array),
                 Field::required("roles", FieldType::Array),
@@ -134,6 +180,7 @@ static COMMANDS: [Command; 33] = [
     ),
     of_users(
         named("updateRole", "Changes a role.", roles::update)
+            .writes()
             .fields(&[
                 Field::optional("privileges", FieldType::Array),
                 Field::optional("roles", FieldType::Array),
@@ -141,31 +188,37 @@ static COMMANDS: [Command; 33] = [
             ])
             .needs(&[Privilege::on_database("revokeRole")]),
     ),
-    of_users(named("dropRole", "Drops a role.", roles::remove).needs(&[Privilege::on_database("dropRole")])),
+    of_users(named("dropRole", "Drops a role.", roles::remove).writes().needs(&[Privilege::on_database("dropRole")])),
     of_users(
         plain("dropAllRolesFromDatabase", "Drops all roles of the database that clients defined.", roles::remove_all)
+            .writes()
             .needs(&[Privilege::on_database("dropRole")]),
     ),
     of_users(
         named("grantPrivilegesToRole", "Gives a role more privileges.", roles::grant_privileges)
+            .writes()
             .fields(&[Field::required("privileges", FieldType::Array)]),
     ),
     of_users(
         named("revokePrivilegesFromRole", "Takes privileges from a role.", roles::revoke_privileges)
+            .writes()
             .fields(&[Field::required("privileges", FieldType::Array)]),
     ),
     of_users(
         named("grantRolesToRole", "Gives a role the privileges of other roles.", roles::grant_roles)
+            .writes()
             .fields(&[Field::required("roles", FieldType::Array)])
             .needs(&[Privilege::on_database("grantRole")]),
     ),
     of_users(
         named("revokeRolesFromRole", "Takes the privileges of other roles from a role.", roles::revoke_roles)
+            .writes()
             .fields(&[Field::required("roles", FieldType::Array)])
             .needs(&[Privilege::on_database("revokeRole")]),
     ),
     of_users(
         plain("_mergeAuthzCollections", "Takes in users and roles that a dump had.", merge::merge)
+            .writes()
             .fields(&[
                 Field::optional("tempUsersCollection", FieldType::String),
                 Field::optional("tempRolesCollection", FieldType::String),

@@ -8,13 +8,13 @@ use spinney_document::bson::{Document, DocumentBuf};
 use spinney_document::command::service::failed;
 use spinney_document::{Error, ErrorCode, Result};
 
-use crate::socket::Channel;
 use super::frames::{Broken, Frames};
 use super::outgoing::{Form, Outgoing};
 use super::{queries, writes};
 use crate::command::dispatch::{Outcome, run};
 use crate::command::spec::Incoming;
 use crate::command::{Session, handshake};
+use crate::socket::Channel;
 use crate::state::Server;
 use crate::wire::compress::decompress;
 use crate::wire::legacy::Legacy;

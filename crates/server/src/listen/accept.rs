@@ -14,9 +14,9 @@ use crate::command::{Session, open_transaction};
 use crate::connection::conversation::End;
 use crate::connection::serve;
 use crate::socket::Channel;
+use crate::socket::transport::Transport;
 use crate::state::Server;
 use crate::state::connections::Seat;
-use crate::socket::transport::Transport;
 
 /// The stack of a connection's thread. Only what was used of it takes memory. The deepest filters, expressions and
 /// documents use 250 KiB (`opt-level` 1, x86-64).

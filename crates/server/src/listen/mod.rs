@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod address;
+mod follow;
 mod health;
 pub mod http;
 mod metrics;

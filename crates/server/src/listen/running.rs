@@ -10,18 +10,22 @@ use spinney_document::command::Service;
 
 use super::accept::accept_all;
 use super::address::{Listening, wake};
+use super::follow::{follow, form};
 use super::http::{self, MoreMetrics};
 use crate::base::log::Log;
 use crate::command::spec::Command;
 use crate::command::table;
 use crate::state::history::STEP_MS;
-use crate::state::{Server, Settings};
+use crate::state::{Server, Settings, Standing};
 
 /// How long commands that run may go on when the server ends, before they are interrupted.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How long the end of a server waits for them then.
 const ENDING: Duration = Duration::from_secs(60);
+
+/// How long a primary that ends waits for another member to take over.
+const HANDOVER: Duration = Duration::from_secs(2);
 
 /// How often cursors that are not used are closed, and what was done is noted.
 const SWEEP: Duration = Duration::from_millis(STEP_MS.cast_unsigned());
@@ -56,10 +60,20 @@ pub fn start(service: Service, settings: Settings, log: Log, sockets: Vec<Listen
         Running { server: Arc::clone(&server), listening: listening.clone(), threads: Vec::new(), metrics: None };
     for socket in listening {
         let server = Arc::clone(&server);
-        let thread = Builder::new().name("accept".to_owned()).spawn(move || accept_all(&server, &socket))?;
-        running.threads.push(thread);
+        running.begin("accept", move || accept_all(&server, &socket))?;
     }
-    running.threads.push(Builder::new().name("housekeeping".to_owned()).spawn(move || keep_house(&server))?);
+    if let Some(replica) = server.settings.replica.clone() {
+        server.topology.set_address(replica.node.settings().host.clone());
+        running.begin("member", {
+            let (server, replica) = (Arc::clone(&server), Arc::clone(&replica));
+            move || follow(&server, &replica)
+        })?;
+        if !replica.forms.is_empty() {
+            let server = Arc::clone(&server);
+            running.begin("forming", move || form(&server, &replica))?;
+        }
+    }
+    running.begin("housekeeping", move || keep_house(&server))?;
     Ok(running)
 }
 
@@ -71,6 +85,11 @@ fn keep_house(server: &Server) {
         server.service.sweep();
         server.history.take(server.service.state());
         sweeps += 1;
+        if server.topology.standing() != Standing::Primary {
+            // What the primary changed of users and roles came by the log.
+            server.accounts.touch();
+            continue;
+        }
         if sweeps % SWEEPS_OF_EXPIRY == 0
             && let Err(error) = server.service.database().expire()
         {
@@ -80,6 +99,12 @@ fn keep_house(server: &Server) {
 }
 
 impl Running {
+    /// Starts a thread of the server.
+    fn begin(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.threads.push(Builder::new().name(name.to_owned()).spawn(run)?);
+        Ok(())
+    }
+
     /// Answers the page, `/status.json`, `/metrics` and `/health` over HTTP on a socket, with `more` text in
     /// `/metrics` behind the server's own.
     ///
@@ -87,8 +112,7 @@ impl Running {
     /// When the system has no more threads.
     pub fn serve_metrics(&mut self, listener: TcpListener, more: MoreMetrics) -> io::Result<()> {
         let (server, address) = (Arc::clone(&self.server), listener.local_addr()?);
-        let thread = Builder::new().name("metrics".to_owned());
-        self.threads.push(thread.spawn(move || http::serve(&server, &listener, &more))?);
+        self.begin("metrics", move || http::serve(&server, &listener, &more))?;
         self.metrics = Some(address);
         Ok(())
     }
@@ -126,6 +150,9 @@ impl Running {
             return;
         }
         self.server.ending.ask();
+        if let Some(replica) = self.server.replica() {
+            replica.node.end(HANDOVER);
+        }
         self.server.topology.end();
         self.listening.iter().for_each(|socket| socket.wake());
         if let Some(address) = self.metrics {

@@ -118,7 +118,9 @@ impl Connection {
         let reply = self.step(start, until)?;
         let last = login.answer(&payload_of(&reply)?).map_err(|error| denied(error.message()))?;
         let mut answer = DocumentBuilder::new();
-        answer.append("saslContinue", 1).append("conversationId", reply.view().get("conversationId").unwrap_or(1.into()));
+        answer
+            .append("saslContinue", 1)
+            .append("conversationId", reply.view().get("conversationId").unwrap_or(1.into()));
         answer.append("payload", Value::Binary(0, &last.message));
         let reply = self.step(answer, until)?;
         let done = reply.view().get("done") == Some(Value::Bool(true));

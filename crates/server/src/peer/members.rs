@@ -20,6 +20,9 @@ pub const COMMAND: &str = "_replicaRequest";
 /// The section of that command in which the payload is, as documents with a part of it each.
 pub const PAYLOAD: &str = "payload";
 
+/// The field of the reply of the command `_replicaReadIndex`.
+pub const READ_INDEX: &str = "index";
+
 /// The longest payload of a request.
 pub const PAYLOAD_BYTES_MAX: usize = 45 << 20;
 

@@ -10,7 +10,7 @@ use spinney_document::{Database, Error, ErrorCode, Result};
 
 use super::records::{Record, Records};
 use crate::auth::credentials::random_bytes;
-use crate::auth::{Privileges, Role, RoleName, User, roles};
+use crate::auth::{MemberKey, Privileges, Role, RoleName, User, roles};
 
 /// The users of a server and the roles that clients define.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Accounts {
     pub users: Records<User>,
     /// The roles that clients define.
     pub roles: Records<Role>,
+    /// The user as whom other members of the replica set log in.
+    member: Option<User>,
     /// Held while a role is changed, so that two changes make no circle of roles together. Nothing is taken under it
     /// but what a transaction takes.
     pub changing: Mutex<()>,
@@ -107,9 +109,9 @@ pub fn no_such_role(role: &RoleName) -> Error {
 }
 
 impl Accounts {
-    /// The users and roles in a database.
+    /// The users and roles in a database, and the user as whom members of a replica set log in by a key.
     #[must_use]
-    pub fn new(database: Database) -> Self {
+    pub fn new(database: Database, key: Option<&MemberKey>) -> Self {
         let generation = Arc::new(AtomicU64::new(1));
         for name in [User::COLLECTION, Role::COLLECTION] {
             let namespace = Namespace::parse(name).into_iter();
@@ -120,9 +122,23 @@ impl Accounts {
         Self {
             users: Records::new(database.clone(), Arc::clone(&generation)),
             roles: Records::new(database, Arc::clone(&generation)),
+            // Without randomness no member can log in, which the log tells for each.
+            member: key.and_then(|key| key.user().ok()),
             changing: Mutex::default(),
             generation,
             secret,
+        }
+    }
+
+    /// The user with a key, if there is one; also the one as whom members log in.
+    ///
+    /// # Errors
+    /// Those of the engine and of [`User::parse`].
+    pub fn find(&self, key: &str) -> Result<Option<User>> {
+        let member = self.member.as_ref().filter(|member| User::key(&member.database, &member.name) == key);
+        match member {
+            Some(member) => Ok(Some(member.clone())),
+            None => self.users.find(key),
         }
     }
 

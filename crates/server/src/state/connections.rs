@@ -11,8 +11,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use spinney_document::base::num::u64_of;
 
-use crate::socket::transport::Transport;
 use crate::base::clock::monotonic;
+use crate::socket::transport::Transport;
 
 /// The connections of a server.
 #[derive(Debug)]

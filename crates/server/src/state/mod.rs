@@ -7,9 +7,11 @@ pub mod ending;
 pub mod fail_points;
 pub mod history;
 pub mod records;
+pub mod replica;
 pub mod server;
 pub mod settings;
 pub mod topology;
 
+pub use replica::{Replica, Standing};
 pub use server::Server;
 pub use settings::Settings;

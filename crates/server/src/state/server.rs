@@ -13,6 +13,7 @@ use super::counters::Counters;
 use super::ending::Ending;
 use super::fail_points::FailPoints;
 use super::history::History;
+use super::replica::Replica;
 use super::settings::Settings;
 use super::topology::Topology;
 
@@ -58,13 +59,14 @@ impl Server {
             Err(error) => slow.warning("a command cannot be profiled", &[("error", error.message())]),
         }));
         log.keep_in(Arc::clone(&service.state().lines));
+        let status = settings.replica.as_ref().map(|replica| replica.node.status());
         service.state().network.connections_max.store(connections_max, Ordering::Relaxed);
         Self {
-            topology: Topology::new(settings.replica_set.clone()),
+            topology: Topology::new(settings.replica_set.clone(), status.map(Arc::new)),
             connections: Connections::new(settings.connections_max),
             counters: Counters::default(),
             ending: Ending::default(),
-            accounts: Accounts::new(service.database().clone()),
+            accounts: Accounts::new(service.database().clone(), settings.key.as_ref()),
             fail_points: FailPoints::default(),
             history: History::default(),
             started: monotonic(),
@@ -72,6 +74,12 @@ impl Server {
             settings,
             log,
         }
+    }
+
+    /// The member of a replica set that the server is, when there may be others.
+    #[must_use]
+    pub fn replica(&self) -> Option<&Replica> {
+        self.settings.replica.as_deref()
     }
 
     /// The time that replies of a replica set carry: that of the last commit.

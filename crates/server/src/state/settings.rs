@@ -1,12 +1,22 @@
 //! What a server is started with.
 
+use std::sync::Arc;
+
+use super::replica::Replica;
+use crate::auth::MemberKey;
+
 /// The options of a server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The name of the replica set that the server appears to be the only member of. Drivers ask for one before they
+    /// The name of the replica set that the server is a member of. Drivers ask for one before they
     /// use transactions, retryable writes and change streams. Default: none, a standalone server.
     pub replica_set: Option<String>,
+    /// The member of a replica set that the server is: its node runs. Default: none, so that with a name of a replica
+    /// set the server is the only member.
+    pub replica: Option<Arc<Replica>>,
+    /// The key by which other members log in, as the user `__system`. Default: none.
+    pub key: Option<MemberKey>,
     /// Whether clients must authenticate. Default: false.
     pub auth: bool,
     /// Whether commands are there that only tests need, such as `configureFailPoint`. Default: false.
@@ -20,6 +30,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { replica_set: None, auth: false, test_commands: false, connections_max: 20_000, arguments: Vec::new() }
+        Self {
+            replica_set: None,
+            replica: None,
+            key: None,
+            auth: false,
+            test_commands: false,
+            connections_max: 20_000,
+            arguments: Vec::new(),
+        }
     }
 }

@@ -1,0 +1,178 @@
+//! Configurations of replica sets as documents, as `replSetGetConfig` shows them and `replSetReconfig` takes them.
+
+use spinney_document::base::num::nearest_f64;
+use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, ObjectId, Value};
+use spinney_document::{Error, ErrorCode, Result};
+use spinney_replica::{Config, Member};
+
+use crate::base::fields::{Fields, truth, whole};
+use crate::peer::address::with_port;
+
+/// The highest priority.
+const PRIORITY_MAX: f64 = 1000.0;
+
+/// The highest `_id` of a member.
+const ID_MAX: i64 = 255;
+
+/// A configuration as a client tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The version.
+    pub version: i64,
+    /// The members in the order of their ids.
+    pub members: Vec<Member>,
+}
+
+fn invalid(what: impl Into<String>) -> Error {
+    Error::new(ErrorCode::INVALID_REPLICA_SET_CONFIG, what)
+}
+
+/// The document of a configuration.
+#[must_use]
+pub fn document(set: &str, term: u64, config: &Config) -> DocumentBuf {
+    let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let mut document = DocumentBuilder::new();
+    document.append("_id", set).append("version", long(config.version)).append("term", long(term));
+    document.open_array("members");
+    for member in &config.members {
+        document.push_document().append("_id", long(member.id)).append("host", member.host.as_str());
+        document.append("arbiterOnly", false).append("buildIndexes", true).append("hidden", member.hidden);
+        document.append("priority", nearest_f64(i64::from(member.priority_thousandths)) / 1000.0);
+        document.open_document("tags").close();
+        document.append("secondaryDelaySecs", 0_i64).append("votes", i32::from(member.votes)).close();
+    }
+    document.close().append("protocolVersion", 1_i64).append("writeConcernMajorityJournalDefault", true);
+    document.open_document("settings").append("replicaSetId", ObjectId::from_bytes(config.set_id)).close();
+    document.finish()
+}
+
+/// The configuration that a document is.
+///
+/// # Errors
+/// `InvalidReplicaSetConfig` (93) for what makes no sense, for another set, and for what is not supported: arbiters,
+/// tags, members that follow with a delay or that have no indexes. `TypeMismatch` (14).
+pub fn parse(set: &str, document: Document<'_>) -> Result<Told> {
+    let fields = Fields::new("config", document);
+    for element in document.elements() {
+        match &*element.name.to_str_lossy() {
+            "_id"
+            | "version"
+            | "term"
+            | "members"
+            | "settings"
+            | "protocolVersion"
+            | "writeConcernMajorityJournalDefault" => {}
+            other => return Err(invalid(format!("the field '{other}' of a configuration is not supported"))),
+        }
+    }
+    let name = fields.required_text("_id")?;
+    if name != set {
+        return Err(invalid(format!("the configuration is of the set '{name}', this member is of '{set}'")));
+    }
+    let members = fields.array("members")?.ok_or_else(|| invalid("a configuration has members"))?;
+    let members = members.values().map(|member| {
+        let document = member.as_document().ok_or_else(|| invalid("a member is a document"))?;
+        member_of(document)
+    });
+    let mut members = members.collect::<Result<Vec<_>>>()?;
+    members.sort_by_key(|member| member.id);
+    Ok(Told { version: fields.number("version")?.unwrap_or(1), members })
+}
+
+fn member_of(document: Document<'_>) -> Result<Member> {
+    let fields = Fields::new("members", document);
+    let id = fields.number("_id")?.filter(|id| (0..=ID_MAX).contains(id));
+    let id = id.and_then(|id| u64::try_from(id).ok());
+    let id = id.ok_or_else(|| invalid(format!("a member has an _id from 0 to {ID_MAX}")))?;
+    let host = with_port(fields.required_text("host")?).map_err(|error| invalid(error.message()))?;
+    let mut member = Member::new(id, host);
+    for element in document.elements() {
+        let (name, value) = (element.name.to_str_lossy(), element.value);
+        let is_set = || truth(&value).ok_or_else(|| invalid(format!("members.{name} is true or false")));
+        let refused = |what: &str| Err(invalid(format!("{what} are not supported: member {}", member.host)));
+        match &*name {
+            "_id" | "host" => {}
+            "priority" => member.priority_thousandths = priority(&value)?,
+            "hidden" => member.hidden = is_set()?,
+            "votes" => match whole(&value) {
+                Some(votes @ (0 | 1)) => member.votes = votes == 1,
+                _ => return Err(invalid("votes of a member are 0 or 1")),
+            },
+            "arbiterOnly" if is_set()? => return refused("arbiters"),
+            "buildIndexes" if !is_set()? => return refused("members without indexes"),
+            "secondaryDelaySecs" | "slaveDelay" if is_set()? => return refused("members with a delay"),
+            "tags" if value.as_document().is_none_or(|tags| !tags.is_empty()) => return refused("tags of members"),
+            "arbiterOnly" | "buildIndexes" | "secondaryDelaySecs" | "slaveDelay" | "tags" => {}
+            other => return Err(invalid(format!("the field 'members.{other}' is not supported"))),
+        }
+    }
+    if member.hidden && member.priority_thousandths != 0 {
+        return Err(invalid("priority must be 0 when hidden=true"));
+    }
+    if !member.votes && member.priority_thousandths != 0 {
+        return Err(invalid("priority must be 0 when non-voting (votes:0)"));
+    }
+    Ok(member)
+}
+
+/// A priority, in thousandths.
+fn priority(value: &Value<'_>) -> Result<u32> {
+    let priority = value.as_f64().filter(|priority| (0.0..=PRIORITY_MAX).contains(priority));
+    let thousandths =
+        priority.and_then(|priority| spinney_document::base::num::trunc_to_i64((priority * 1000.0).round()));
+    let thousandths = thousandths.and_then(|thousandths| u32::try_from(thousandths).ok());
+    thousandths.ok_or_else(|| invalid(format!("the priority of a member is a number from 0 to {PRIORITY_MAX}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(json: &str) -> Result<Told> {
+        parse("rs0", DocumentBuf::from_json(json).unwrap().view())
+    }
+
+    #[test]
+    fn a_configuration_survives_its_document() {
+        let mut members = vec![Member::new(0, "a:1"), Member::new(1, "b:27017"), Member::new(7, "c:3")];
+        members[0].priority_thousandths = 2500;
+        members[1].hidden = true;
+        members[1].priority_thousandths = 0;
+        members[2].votes = false;
+        members[2].priority_thousandths = 0;
+        let config = Config { version: 4, set_id: [7; 12], members };
+        let told = parse("rs0", document("rs0", 3, &config).view()).unwrap();
+        assert_eq!((told.version, told.members), (4, config.members));
+    }
+
+    #[test]
+    fn what_is_not_supported_is_refused_and_not_dropped() {
+        let member = |more: &str| format!(r#"{{"_id": "rs0", "members": [{{"_id": 1, "host": "a:1"{more}}}]}}"#);
+        assert_eq!(parsed(&member("")).unwrap().members, [Member::new(1, "a:1")]);
+        assert_eq!(parsed(&member(r#", "host": "a""#)).unwrap().members[0].host, "a:1");
+        for more in [
+            r#", "arbiterOnly": true"#,
+            r#", "tags": {"dc": "east"}"#,
+            r#", "secondaryDelaySecs": 60"#,
+            r#", "slaveDelay": 60"#,
+            r#", "buildIndexes": false, "priority": 0"#,
+            r#", "hidden": true"#,
+            r#", "votes": 0"#,
+            r#", "votes": 2"#,
+            r#", "priority": -1"#,
+            r#", "priority": 1001"#,
+            r#", "colour": "red""#,
+        ] {
+            assert_eq!(parsed(&member(more)).unwrap_err().code(), ErrorCode::INVALID_REPLICA_SET_CONFIG, "{more}");
+        }
+        for json in [
+            r#"{"_id": "rs1", "members": [{"_id": 1, "host": "a:1"}]}"#,
+            r#"{"_id": "rs0"}"#,
+            r#"{"_id": "rs0", "members": [{"_id": 256, "host": "a:1"}]}"#,
+            r#"{"_id": "rs0", "members": [{"_id": 1, "host": "::"}]}"#,
+            r#"{"_id": "rs0", "members": [], "configsvr": true}"#,
+        ] {
+            assert_eq!(parsed(json).unwrap_err().code(), ErrorCode::INVALID_REPLICA_SET_CONFIG, "{json}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The threads of a server that is a member of a replica set: one takes note of what the member is, so that clients
+//! hear of it, and one forms the set when that is this member's to do.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use spinney_document::bson::DocumentBuilder;
+use spinney_replica::{Role, Status};
+
+use crate::state::replica::standing;
+use crate::state::{Replica, Server, Standing};
+
+/// How long the thread waits for a change before it notes how far the log is.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// How long another member may take to say whether it is part of a set.
+const ASK: Duration = Duration::from_secs(1);
+
+/// Publishes what the member is until the server ends, and ends the server when the member cannot go on.
+pub(super) fn follow(server: &Arc<Server>, replica: &Replica) {
+    let mut known = Arc::new(replica.node.status());
+    publish(server, None, &known);
+    while !server.topology.is_ending() {
+        let status = Arc::new(replica.node.wait_for_change(known.change, PAUSE));
+        replica.note(&status);
+        if status.change != known.change {
+            publish(server, Some(&known), &status);
+            known = Arc::clone(&status);
+        }
+        if status.copy_received {
+            server.log.info("a copy of the database was received: the server opens it", &[]);
+            server.ending.ask();
+            return;
+        }
+        if let (Role::Failed, Some(why)) = (status.role, &status.failure) {
+            server.log.warning("the member of the replica set has failed", &[("why", why)]);
+            server.ending.ask();
+            return;
+        }
+    }
+}
+
+/// Lets clients know what the member is now.
+fn publish(server: &Server, before: Option<&Status>, status: &Arc<Status>) {
+    let others = status.config.as_ref().map_or(0, |config| config.members.len().saturating_sub(1));
+    let others = i64::try_from(others).unwrap_or(i64::MAX);
+    server.service.state().settings.other_members.store(others, Ordering::Relaxed);
+    server.topology.set_status(Arc::clone(status));
+    let term = status.term.to_string();
+    let fields = [
+        ("role", format!("{:?}", standing(status))),
+        ("term", term),
+        ("primary", status.primary_host().unwrap_or_default().to_owned()),
+    ];
+    let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    server.log.info("the part in the replica set has changed", &fields);
+    if before.is_some_and(|before| standing(before) == Standing::Primary) && standing(status) != Standing::Primary {
+        // Their locks would only be in the way of nobody; their commits would be refused.
+        let ended = server.service.state().sessions.kill(|_| true).len();
+        server.log.info("transactions were ended: the member is no more primary", &[("sessions", &ended.to_string())]);
+    }
+}
+
+/// Forms the set of the members that the server was started with, unless one of them is part of a set already: then
+/// its primary makes this member part of it again.
+pub(super) fn form(server: &Arc<Server>, replica: &Replica) {
+    while !server.topology.is_ending() && replica.node.status().role == Role::Uninitiated {
+        let own = replica.node.settings().host.as_str();
+        let others: Vec<_> = replica.forms.iter().filter(|member| member.host != own).collect();
+        let answers = others.iter().map(|member| {
+            let mut hello = DocumentBuilder::new();
+            hello.append("hello", 1);
+            let reply = replica.members.run(&member.host, hello, ASK).ok()?;
+            Some(reply.view().get("setName").is_some())
+        });
+        let answers: Vec<bool> = answers.flatten().collect();
+        let majority = 1 + answers.len() > replica.forms.len() / 2;
+        if majority && answers.iter().all(|is_part| !is_part) {
+            match replica.node.initiate(replica.forms.clone()) {
+                Ok(()) => return server.log.info("the replica set is formed", &[("by", own)]),
+                Err(error) => {
+                    server.log.warning("the replica set cannot be formed", &[("why", &error.to_string())]);
+                }
+            }
+        }
+        server.ending.wait(PAUSE);
+        if server.ending.is_asked() {
+            return;
+        }
+    }
+}

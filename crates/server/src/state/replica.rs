@@ -1,0 +1,115 @@
+//! The member of a replica set that this server is: the node, the way to the other members, and how far each is behind.
+//!
+//! # Concurrency
+//!
+//! The latch of the progress is held for a moment only.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use spinney_replica::{Member, Node, Role, Status};
+
+use crate::base::clock::monotonic;
+use crate::peer::Members;
+
+/// How far apart two samples of the log's end are.
+const SAMPLE_EVERY: Duration = Duration::from_millis(200);
+
+/// How many samples are kept: those of twenty minutes, or of a longer time with pauses.
+const SAMPLES_MAX: usize = 6000;
+
+/// The member of a replica set that this server is.
+#[derive(Debug)]
+pub struct Replica {
+    /// The node.
+    pub node: Node,
+    /// The way to the other members.
+    pub members: Arc<Members>,
+    /// The members of a set that this one forms when none of them is part of one yet; empty when others do that.
+    pub forms: Vec<Member>,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug)]
+struct Progress {
+    /// When the log ended at which index, the oldest first.
+    ends: VecDeque<(Instant, u64)>,
+    /// When this member was last known to have applied all that the set has agreed on.
+    current: Instant,
+}
+
+/// What a member is to clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It takes writes.
+    Primary,
+    /// It takes reads of clients that allow for reads which are not of the primary.
+    Secondary,
+    /// It takes neither: it is not part of a set, or not yet.
+    Other,
+}
+
+/// What a member is to clients.
+#[must_use]
+pub fn standing(status: &Status) -> Standing {
+    match status.role {
+        Role::Primary if status.writable => Standing::Primary,
+        Role::Primary | Role::Secondary | Role::Candidate => Standing::Secondary,
+        Role::Uninitiated | Role::Removed | Role::Failed => Standing::Other,
+    }
+}
+
+impl Replica {
+    /// The member of a node.
+    #[must_use]
+    pub fn new(node: Node, members: Arc<Members>, forms: Vec<Member>) -> Self {
+        let progress = Progress { ends: VecDeque::new(), current: monotonic() };
+        Self { node, members, forms, progress: Mutex::new(progress) }
+    }
+
+    /// Takes note of where the log ends, and whether this member has applied what the set has agreed on.
+    pub fn note(&self, status: &Status) {
+        let now = monotonic();
+        let mut progress = self.progress.lock();
+        let due =
+            progress.ends.back().is_none_or(|(at, end)| *end < status.last && now.duration_since(*at) >= SAMPLE_EVERY);
+        if due {
+            if progress.ends.len() == SAMPLES_MAX {
+                progress.ends.pop_front();
+            }
+            progress.ends.push_back((now, status.last));
+        }
+        let follows = matches!(status.role, Role::Primary | Role::Secondary) && status.primary.is_some();
+        if follows && status.applied >= status.committed {
+            progress.current = now;
+        }
+    }
+
+    /// For how long this member has not had all that the set has agreed on, as far as it knows.
+    #[must_use]
+    pub fn behind(&self, status: &Status) -> Duration {
+        self.note(status);
+        monotonic().duration_since(self.progress.lock().current)
+    }
+
+    /// For how long a member that has the log up to an index has not had all of this member's log: about, and zero when
+    /// it has all.
+    #[must_use]
+    pub fn lag(&self, status: &Status, matched: u64) -> Duration {
+        if matched >= status.last {
+            return Duration::ZERO;
+        }
+        let progress = self.progress.lock();
+        let first_missing = progress.ends.partition_point(|(_, end)| *end <= matched);
+        let since = progress.ends.get(first_missing).map(|(at, _)| *at);
+        since.map_or(Duration::ZERO, |since| monotonic().duration_since(since))
+    }
+}
+
+/// Milliseconds of a time.
+#[must_use]
+pub fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
