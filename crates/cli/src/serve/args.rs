@@ -8,12 +8,14 @@ use std::path::PathBuf;
 ///
 /// Drivers, shells and tools of MongoDB connect as they are. The database is made if there is none. With --replSet it
 /// appears as the only member of a replica set, which drivers ask for before they use transactions, retryable writes
-/// and change streams. Where it listens and how clients connect is printed; events go to stderr.
+/// and change streams; with --members three or more servers are one replica set, which goes on while more than half of
+/// them run. Where it listens and how clients connect is printed; events go to stderr.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney serve shop
   spinney serve shop --listen 0.0.0.0:27017 --replSet rs0
   spinney serve shop --unix /run/spinney.sock --log-json
+  spinney serve shop --replSet rs0 --listen db1:27017 --members db1:27017,db2:27017,db3:27017
   spinney serve --config /etc/spinney/spinney.toml
   mongosh mongodb://127.0.0.1:27017/shop")]
 pub(crate) struct ServeArgs {
@@ -28,9 +30,22 @@ pub(crate) struct ServeArgs {
     /// Path of a Unix domain socket to listen on as well
     #[arg(long, value_name = "PATH")]
     pub(super) unix: Option<PathBuf>,
-    /// Name of the replica set to appear as
+    /// Name of the replica set to appear as, or to be a member of
     #[arg(long = "replSet", alias = "repl-set", value_name = "NAME")]
     pub(super) replica_set: Option<String>,
+    /// Addresses of the members of the replica set, this one included, with commas between them. The first forms the set
+    /// when all are new; later changes of the members are by rs.add() and rs.remove()
+    #[arg(long, value_name = "ADDRESSES", requires = "replica_set")]
+    pub(super) members: Option<String>,
+    /// Wait until rs.initiate() here, or rs.add() on the primary of a set, makes this server a member
+    #[arg(long, requires = "replica_set")]
+    pub(super) join: bool,
+    /// Address by which clients and other members reach this member [default: that of --listen]
+    #[arg(long, value_name = "ADDRESS", requires = "replica_set")]
+    pub(super) advertise: Option<String>,
+    /// File with the key that the members of the replica set share, in base64: members log in by it; implies --auth
+    #[arg(long = "keyFile", alias = "key-file", value_name = "FILE", requires = "replica_set")]
+    pub(super) key_file: Option<PathBuf>,
     /// MiB of the log that are kept for change streams and for writes that are sent again; with --replSet
     #[arg(long = "oplogSize", alias = "oplog-size", value_name = "MIB", default_value_t = 1024)]
     pub(super) oplog_size: u32,

@@ -3,17 +3,21 @@
 pub(crate) mod args;
 pub(crate) mod config;
 mod limits;
+mod member;
 mod notify;
 
 use crate::output::Output;
 use crate::prometheus;
 use crate::store::in_new_or_old;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use args::ServeArgs;
+use member::Part;
 use notify::Notify;
 use spinney::{Database, Options};
 use spinney_document::command::{Service, ServiceOptions};
-use spinney_lab::signals;
+use spinney_lab::signals::{self, Stop};
+use spinney_replica::Status;
+use spinney_server::auth::MemberKey;
 use spinney_server::base::log::Log;
 use spinney_server::{Listening, Running, Settings, Tls, start};
 use std::io::Write as _;
@@ -23,26 +27,50 @@ use std::time::Duration;
 /// How often it is looked whether a signal came.
 const SIGNALS: Duration = Duration::from_millis(100);
 
+/// Why serving has ended.
+enum Ended {
+    /// A signal or the command `shutdown` came.
+    Asked,
+    /// A copy of the database of the replica set's primary was received, which is to be served in its place.
+    CopyReceived,
+}
+
 /// Serves until a signal or the command `shutdown` comes.
 pub(crate) fn run(args: &ServeArgs, out: &mut Output) -> Result<()> {
-    // Before the database is opened or made.
-    let (sockets, metrics) = (sockets(args)?, args.metrics.as_deref().map(listen).transpose()?);
-    let mut options = Options::default().durability(args.journal.into());
-    if args.replica_set.is_some() {
-        options = options.log_keep_bytes(u64::from(args.oplog_size) << 20);
+    let key = member::key_of(args)?;
+    loop {
+        // Before the database is opened or made.
+        let (sockets, metrics) = (sockets(args)?, args.metrics.as_deref().map(listen).transpose()?);
+        let mut options = Options::default().durability(args.journal.into());
+        if args.replica_set.is_some() {
+            options = options.log_keep_bytes(u64::from(args.oplog_size) << 20);
+        }
+        if args.db.path.exists() {
+            spinney_replica::install_copy(&args.db.path)?;
+        }
+        let ended = in_new_or_old(&args.db, options, |db| serve(args, db, key.clone(), sockets, metrics, out))?;
+        if matches!(ended, Ended::Asked) {
+            return Ok(());
+        }
     }
-    in_new_or_old(&args.db, options, |db| serve(args, db, sockets, metrics, out))
 }
 
 fn serve(
     args: &ServeArgs,
     db: &Database,
+    key: Option<MemberKey>,
     sockets: Vec<Listening>,
     metrics: Option<TcpListener>,
     out: &mut Output,
-) -> Result<()> {
+) -> Result<Ended> {
     let stop = signals::stop()?;
-    let documents = spinney_document::Database::with_engine(db.clone())?;
+    let listening = sockets.first().map(Listening::address).unwrap_or_default();
+    let (replica, documents) = if member::is_member(args, db)? {
+        let (replica, documents) = Part::of(args, &listening, key.as_ref())?.begin(db)?;
+        (Some(replica), documents)
+    } else {
+        (None, spinney_document::Database::with_engine(db.clone())?)
+    };
     let log = Log::stderr(args.log_json);
     let options = ServiceOptions {
         test_commands: args.test_commands,
@@ -51,7 +79,9 @@ fn serve(
         ..ServiceOptions::default()
     };
     let service = Service::with_options(documents.clone(), options);
-    let settings = settings(args, &log);
+    let mut settings = settings(args, &log);
+    settings.auth |= key.is_some();
+    (settings.replica, settings.key) = (replica.clone(), key);
     let mut running = start(service, settings, log, sockets)?;
     if let Some(listener) = metrics {
         writeln!(out, "page, /metrics and /health on http://{}/", listener.local_addr()?)?;
@@ -59,6 +89,18 @@ fn serve(
         running.serve_metrics(listener, Box::new(move || prometheus::text(&db.stats())))?;
     }
     tell(args, &documents, &running, out)?;
+    wait_for_the_end(&running, &stop)?;
+    running.end();
+    let status = replica.map(|replica| replica.node.status());
+    match status {
+        Some(status) if status.copy_received && !stop.asked() => Ok(Ended::CopyReceived),
+        Some(Status { failure: Some(why), .. }) => bail!("the member of the replica set has failed: {why}"),
+        _ => Ok(Ended::Asked),
+    }
+}
+
+/// Tells the service manager that the server is ready, and waits until the server is to end.
+fn wait_for_the_end(running: &Running, stop: &Stop) -> Result<()> {
     let manager = Notify::of_process();
     let addresses: Vec<_> = running.listening().map(Listening::address).collect();
     manager.ready(&format!("listening on {}", addresses.join(" and ")))?;
@@ -67,7 +109,6 @@ fn serve(
     if let Err(error) = manager.stopping() {
         running.server().log.warning("the service manager was not told", &[("error", &error.to_string())]);
     }
-    running.end();
     Ok(())
 }
 

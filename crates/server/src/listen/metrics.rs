@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use spinney_document::command::timing::CLASSES;
 
+use super::members;
 use crate::state::Server;
 
 /// The statistics of the server in the text format of Prometheus.
@@ -43,6 +44,7 @@ pub(super) fn text(server: &Server) -> String {
         put(name, "counter", "Operations of this kind.", load(counter));
     }
     put("cursors", "gauge", "Cursors that are open.", server.service.state().cursors.counts().open);
+    members::put(&mut text, server);
     put_commands(&mut text, server);
     text
 }

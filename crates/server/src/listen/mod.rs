@@ -5,6 +5,7 @@ pub mod address;
 mod follow;
 mod health;
 pub mod http;
+mod members;
 mod metrics;
 pub mod running;
 mod status;

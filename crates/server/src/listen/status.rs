@@ -14,6 +14,7 @@ use spinney_document::catalog::{CollectionState, Entry};
 use spinney_document::command::timing::{CLASSES, Timed};
 
 use super::health::trouble;
+use super::members;
 use crate::base::clock::{monotonic, now_ms};
 use crate::state::Server;
 use crate::state::history::{GROUPS, KINDS, STEP_MS};
@@ -46,6 +47,7 @@ impl Status {
     pub(super) fn json(&mut self, server: &Server, since_ms: i64) -> String {
         let mut all = DocumentBuilder::new();
         append_server(&mut all, server);
+        members::append(&mut all, server);
         append_history(&mut all, server, since_ms);
         append_commands(&mut all, server);
         append_slow(&mut all, server);

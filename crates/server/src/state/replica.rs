@@ -57,7 +57,7 @@ pub fn standing(status: &Status) -> Standing {
     match status.role {
         Role::Primary if status.writable => Standing::Primary,
         Role::Primary | Role::Secondary | Role::Candidate => Standing::Secondary,
-        Role::Uninitiated | Role::Removed | Role::Failed => Standing::Other,
+        Role::Uninitiated | Role::Recovering | Role::Removed | Role::Failed => Standing::Other,
     }
 }
 
