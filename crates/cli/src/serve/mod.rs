@@ -15,7 +15,7 @@ use member::Part;
 use notify::Notify;
 use spinney::{Database, Options};
 use spinney_document::command::{Service, ServiceOptions};
-use spinney_lab::signals::{self, Stop};
+use spinney_lab::{Stop, signals};
 use spinney_replica::Status;
 use spinney_server::auth::MemberKey;
 use spinney_server::base::log::Log;
@@ -37,7 +37,7 @@ enum Ended {
 
 /// Serves until a signal or the command `shutdown` comes.
 pub(crate) fn run(args: &ServeArgs, out: &mut Output) -> Result<()> {
-    let key = member::key_of(args)?;
+    let (key, stop) = (member::key_of(args)?, signals::stop()?);
     loop {
         // Before the database is opened or made.
         let (sockets, metrics) = (sockets(args)?, args.metrics.as_deref().map(listen).transpose()?);
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ServeArgs, out: &mut Output) -> Result<()> {
         if args.db.path.exists() {
             spinney_replica::install_copy(&args.db.path)?;
         }
-        let ended = in_new_or_old(&args.db, options, |db| serve(args, db, key.clone(), sockets, metrics, out))?;
+        let ended = in_new_or_old(&args.db, options, |db| serve(args, db, key.clone(), (sockets, metrics), &stop, out))?;
         if matches!(ended, Ended::Asked) {
             return Ok(());
         }
@@ -59,11 +59,10 @@ fn serve(
     args: &ServeArgs,
     db: &Database,
     key: Option<MemberKey>,
-    sockets: Vec<Listening>,
-    metrics: Option<TcpListener>,
+    (sockets, metrics): (Vec<Listening>, Option<TcpListener>),
+    stop: &Stop,
     out: &mut Output,
 ) -> Result<Ended> {
-    let stop = signals::stop()?;
     let listening = sockets.first().map(Listening::address).unwrap_or_default();
     let (replica, documents) = if member::is_member(args, db)? {
         let (replica, documents) = Part::of(args, &listening, key.as_ref())?.begin(db)?;
@@ -89,7 +88,7 @@ fn serve(
         running.serve_metrics(listener, Box::new(move || prometheus::text(&db.stats())))?;
     }
     tell(args, &documents, &running, out)?;
-    wait_for_the_end(&running, &stop)?;
+    wait_for_the_end(&running, stop)?;
     running.end();
     let status = replica.map(|replica| replica.node.status());
     match status {
