@@ -153,10 +153,10 @@ def test_members_that_are_not_primary_refuse_writes_and_plain_reads(replicas, cl
         with member.client() as direct:
             with pytest.raises(NotPrimaryError) as refused:
                 direct.shop.orders.insert_one({"_id": 2})
-            assert refused.value.code == 10107
+            assert refused.value.details["code"] == 10107
             with pytest.raises(NotPrimaryError) as refused:
                 direct.shop.command({"find": "orders", "$readPreference": {"mode": "primary"}})
-            assert refused.value.code == 13435
+            assert refused.value.details["code"] == 13435
             assert direct.admin.command("hello")["secondary"]
 
 

@@ -89,8 +89,9 @@ fn serve(
     }
     tell(args, &documents, &running, out)?;
     wait_for_the_end(&running, stop)?;
-    running.end();
+    // Before the node ends with the server.
     let status = replica.map(|replica| replica.node.status());
+    running.end();
     match status {
         Some(status) if status.copy_received && !stop.asked() => Ok(Ended::CopyReceived),
         Some(Status { failure: Some(why), .. }) => bail!("the member of the replica set has failed: {why}"),

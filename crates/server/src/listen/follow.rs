@@ -47,16 +47,15 @@ fn publish(server: &Server, before: Option<&Status>, status: &Arc<Status>) {
     let others = i64::try_from(others).unwrap_or(i64::MAX);
     server.service.state().settings.other_members.store(others, Ordering::Relaxed);
     server.topology.set_status(Arc::clone(status));
-    let term = status.term.to_string();
-    let fields = [
-        ("role", format!("{:?}", standing(status))),
-        ("term", term),
-        ("primary", status.primary_host().unwrap_or_default().to_owned()),
-    ];
-    let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    server.log.info("the part in the replica set has changed", &fields);
+    let told = |status: &Status| (standing(status), status.term, status.primary_host().map(str::to_owned));
+    if before.is_none_or(|before| told(before) != told(status)) {
+        let (standing, term, primary) = told(status);
+        let (standing, term) = (format!("{standing:?}"), term.to_string());
+        let fields = [("standing", &*standing), ("term", &term), ("primary", primary.as_deref().unwrap_or_default())];
+        server.log.info("the part in the replica set has changed", &fields);
+    }
     if before.is_some_and(|before| standing(before) == Standing::Primary) && standing(status) != Standing::Primary {
-        // Their locks would only be in the way of nobody; their commits would be refused.
+        // Their commits would be refused.
         let ended = server.service.state().sessions.kill(|_| true).len();
         server.log.info("transactions were ended: the member is no more primary", &[("sessions", &ended.to_string())]);
     }
