@@ -33,8 +33,8 @@ pub(crate) struct ServeArgs {
     /// Name of the replica set to appear as, or to be a member of
     #[arg(long = "replSet", alias = "repl-set", value_name = "NAME")]
     pub(super) replica_set: Option<String>,
-    /// Addresses of the members of the replica set, this one included, with commas between them. The first forms the set
-    /// when all are new; later changes of the members are by rs.add() and rs.remove()
+    /// Addresses of the members of the replica set, this one included, with commas between them. The first forms the
+    /// set when all are new; later changes of the members are by rs.add() and rs.remove()
     #[arg(long, value_name = "ADDRESSES", requires = "replica_set")]
     pub(super) members: Option<String>,
     /// Wait until rs.initiate() here, or rs.add() on the primary of a set, makes this server a member

@@ -48,7 +48,8 @@ pub(crate) fn run(args: &ServeArgs, out: &mut Output) -> Result<()> {
         if args.db.path.exists() {
             spinney_replica::install_copy(&args.db.path)?;
         }
-        let ended = in_new_or_old(&args.db, options, |db| serve(args, db, key.clone(), (sockets, metrics), &stop, out))?;
+        let ended =
+            in_new_or_old(&args.db, options, |db| serve(args, db, key.clone(), (sockets, metrics), &stop, out))?;
         if matches!(ended, Ended::Asked) {
             return Ok(());
         }

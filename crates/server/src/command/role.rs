@@ -89,7 +89,8 @@ fn limit(incoming: &Incoming<'_>) -> Option<Duration> {
 /// Waits until the reads of a command see what its read concern asks for.
 ///
 /// # Errors
-/// `NotWritablePrimary` (10107) for linearizable reads of another member, `MaxTimeMSExpired` (50) when it takes too long.
+/// `NotWritablePrimary` (10107) for linearizable reads of another member, `MaxTimeMSExpired` (50) when it takes too
+/// long.
 pub fn wait_to_read(server: &Server, incoming: &Incoming<'_>) -> Result<()> {
     let Some(replica) = server.replica() else { return Ok(()) };
     let Some(concern) = incoming.body.get("readConcern").and_then(|concern| concern.as_document()) else {

@@ -1,5 +1,5 @@
-//! What a server tells of itself in handshakes: a standalone server, the only member of a replica set, or one of several
-//! members; and its version, for which clients wait.
+//! What a server tells of itself in handshakes: a standalone server, the only member of a replica set, or one of
+//! several members; and its version, for which clients wait.
 //!
 //! # Concurrency
 //!
