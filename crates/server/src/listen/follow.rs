@@ -8,11 +8,15 @@ use std::time::Duration;
 use spinney_document::bson::DocumentBuilder;
 use spinney_replica::{Role, Status};
 
+use crate::base::clock::monotonic;
 use crate::state::replica::standing;
 use crate::state::{Replica, Server, Standing};
 
 /// How long the thread waits for a change before it notes how far the log is.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// How long a copy of the database may take to be complete when all its files are there.
+const COPY: Duration = Duration::from_secs(5);
 
 /// How long another member may take to say whether it is part of a set.
 const ASK: Duration = Duration::from_secs(1);
@@ -28,17 +32,27 @@ pub(super) fn follow(server: &Arc<Server>, replica: &Replica) {
             publish(server, Some(&known), &status);
             known = Arc::clone(&status);
         }
-        if status.copy_received {
-            server.log.info("a copy of the database was received: the server opens it", &[]);
-            server.ending.ask();
-            return;
-        }
-        if let (Role::Failed, Some(why)) = (status.role, &status.failure) {
-            server.log.warning("the member of the replica set has failed", &[("why", why)]);
-            server.ending.ask();
+        if !server.ending.is_asked() && (status.copy_received || status.role == Role::Failed) {
+            give_up(server, replica);
             return;
         }
     }
+}
+
+/// Ends the server, as the member cannot go on with the database that is open.
+fn give_up(server: &Server, replica: &Replica) {
+    // The node ends before the copy is complete for which it does.
+    let mut status = replica.node.status();
+    let until = monotonic() + COPY;
+    while !status.copy_received && monotonic() < until {
+        status = replica.node.wait_for_change(status.change, PAUSE);
+    }
+    match &status.failure {
+        _ if status.copy_received => server.log.info("a copy of the database was received: it is opened", &[]),
+        Some(why) => server.log.warning("the member of the replica set has failed", &[("why", why)]),
+        None => server.log.warning("the member of the replica set has failed", &[]),
+    }
+    server.ending.ask();
 }
 
 /// Lets clients know what the member is now.
