@@ -1,5 +1,7 @@
 //! The way of a command through the server: found, allowed, run, and its reply completed.
 
+use std::time::Duration;
+
 use spinney_document::base::num::u32_of;
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use spinney_document::command::service::{failed, help};
@@ -11,8 +13,11 @@ use super::session::Session;
 use super::spec::{Call, Incoming};
 use super::{authorize, open_transaction, role, table};
 use crate::base::fields::{truth, whole};
-use crate::state::Server;
 use crate::state::fail_points::{Loss, Place};
+use crate::state::{Server, Standing};
+
+/// How long an error that tells of a change of the member waits until the change is known to all.
+const CHANGE: Duration = Duration::from_millis(500);
 
 /// What becomes of a command.
 #[derive(Debug)]
@@ -71,7 +76,12 @@ fn place(incoming: &Incoming<'_>) -> Place {
 }
 
 fn run_command(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> DocumentBuf {
-    try_run(server, session, incoming).unwrap_or_else(|error| failed(&error))
+    let reply = try_run(server, session, incoming).unwrap_or_else(|error| failed(&error));
+    let code = reply.view().get("code").as_ref().and_then(whole).and_then(|code| i32::try_from(code).ok());
+    if server.replica().is_some() && code.is_some_and(|code| ErrorCode::new(code).is_of_the_server()) {
+        return with_version(server, &reply);
+    }
+    reply
 }
 
 fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> Result<DocumentBuf> {
@@ -135,6 +145,21 @@ fn request<'a>(session: &'a Session, incoming: &Incoming<'a>) -> Request<'a> {
     Request { database: incoming.database, body: incoming.body, sequences: incoming.sequences, client: &session.client }
 }
 
+/// An error that tells of a change of the member, with the version of the topology: a driver that has heard of the
+/// change keeps what it knows.
+fn with_version(server: &Server, reply: &DocumentBuf) -> DocumentBuf {
+    let topology = &server.topology;
+    let version = topology.version();
+    if topology.standing() == Standing::Primary {
+        // A commit hears first that the member is no more primary.
+        topology.wait_for_change(version, CHANGE);
+    }
+    let mut builder = DocumentBuilder::new();
+    builder.append_all(reply.view()).open_document("topologyVersion");
+    builder.append("processId", topology.process()).append("counter", topology.version()).close();
+    builder.finish()
+}
+
 /// The reply with a `writeConcernError`.
 fn with_write_concern_error(reply: &DocumentBuf, error: &DocumentBuf, labels: Option<&[String]>) -> DocumentBuf {
     let mut builder = DocumentBuilder::new();
@@ -154,8 +179,8 @@ fn completed(server: &Server, reply: DocumentBuf) -> Vec<u8> {
     if server.topology.set().is_none() {
         return reply.into_bytes();
     }
-    let time = server.cluster_time();
     let mut more = DocumentBuilder::new();
+    let time = server.cluster_time();
     if reply.view().element("$clusterTime").is_none() {
         more.open_document("$clusterTime").append("clusterTime", time).open_document("signature");
         more.append("hash", Value::Binary(0, &[0; 20])).append("keyId", 0_i64).close().close();
