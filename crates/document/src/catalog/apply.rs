@@ -49,8 +49,8 @@ impl Catalog {
         }
         add(&mut batch);
         batch.note(Note::with_position(bytes, commit.position));
-        let write = || {
-            self.writing(&note, commit.position, engine.log_end());
+        let mut write = || {
+            self.writing(&note, commit.position, &mut batch);
             Ok(engine.write_with(&batch, Durability::Interval)?)
         };
         match own {

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use spinney::{Batch, Change, Kind, Lsn};
+use spinney::{Batch, Change, Kind};
 
 use super::namespace::Namespace;
-use super::record::{Past, SINCE, is_past, past_key, past_of};
+use super::record::{Past, is_own, is_past, past_key, past_of};
 use super::registry::{Catalog, Entry};
 use super::row::{self, IndexRow, NUMBER_KEY, Row};
 use super::state::{CollectionState, Index, Schema};
@@ -24,7 +24,7 @@ use crate::notes::{ChangeKind, Note};
 
 /// What a commit of another member changes in memory.
 #[derive(Debug, Default)]
-pub struct Followed {
+pub(super) struct Followed {
     number: Option<u64>,
     put: Vec<(Namespace, Row)>,
     gone: Vec<Namespace>,
@@ -38,7 +38,7 @@ impl Catalog {
     ///
     /// # Errors
     /// `DataCorruptionDetected` (374) for a row that makes no sense, and for a table that is not there.
-    pub fn follow_change(
+    pub(super) fn follow_change(
         &self,
         name: &str,
         change: &Change<'_>,
@@ -58,7 +58,7 @@ impl Catalog {
             batch.change(&table, change);
             return Ok(());
         }
-        if change.key == SINCE.as_bytes() {
+        if is_own(change.key) {
             let what = "a commit of the replica set changes a row of the catalog that each member has for itself";
             return Err(Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, what));
         }
@@ -86,7 +86,7 @@ impl Catalog {
     ///
     /// # Errors
     /// What `write` says; `DataCorruptionDetected` (374); those of the engine.
-    pub fn follow(&self, followed: Followed, note: &Note, write: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(super) fn follow(&self, followed: Followed, note: &Note, write: impl FnOnce() -> Result<()>) -> Result<()> {
         for (_, row) in &followed.put {
             let Some(state) = row.number.and_then(|number| self.by_number(number)) else { continue };
             let schema = state.schema();
@@ -107,9 +107,11 @@ impl Catalog {
         })
     }
 
-    /// Tells those that read the log of a commit that is going to be written behind `log_end`.
-    pub fn writing(&self, note: &Note, position: u64, log_end: Lsn) {
-        self.recorder().writing(note.time, position, log_end);
+    /// Tells those that read the log of a commit that is going to be written by a batch, and has the batch tell at the
+    /// next open.
+    pub(super) fn writing(&self, note: &Note, position: u64, batch: &mut Batch) {
+        self.recorder().writing(note.time, position, self.engine().log_end());
+        self.recorder().put_position(batch, &self.table, position);
     }
 
     /// After the commit is written: memory is as the rows and the note say.
@@ -125,7 +127,7 @@ impl Catalog {
     }
 
     /// A commit that this process made was applied, and the thread that made it did not wait for that.
-    pub fn after_abandoned(&self, note: &Note) {
+    pub(super) fn after_abandoned(&self, note: &Note) {
         note.session.clone().into_iter().for_each(|session| self.recorder().remember(session));
     }
 

@@ -1,8 +1,9 @@
 //! What the log is told of commits in notes, and the names that collections had.
 //!
 //! # Format
-//! In the table of the catalog: under the key `#r`, the document `{time, lsn}` of the moment since which all commits
-//! have notes, while that is so; under `#h-<table>-<time>`, in hexadecimal digits, `{ns, n, uuid, time}` for each table
+//! In the table of the catalog: under the key `#r`, the document `{time, lsn, position}` of the moment since which all
+//! commits have notes, while that is so; under `#p`, on a member of a replica set, the position and the time of the
+//! newest commit of the set that was applied, u64 each, little-endian; under `#h-<table>-<time>`, in hexadecimal digits, `{ns, n, uuid, time}` for each table
 //! of a collection that was dropped or renamed then, as long as the log may have changes of before.
 //!
 //! # Concurrency
@@ -17,8 +18,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use spinney::{Durability, ErrorKind, Lsn, Table, TableId, Transaction};
+use spinney::{Batch, Durability, ErrorKind, Lsn, Table, TableId, Transaction};
 
+use super::row::corrupt;
 use crate::base::{Environment, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp, Value};
 use crate::notes::{ClusterClock, Note, SessionNote};
@@ -27,7 +29,10 @@ use crate::notes::{ClusterClock, Note, SessionNote};
 const PAST: &str = "#h-";
 
 /// The key of the moment since which commits have notes.
-pub(super) const SINCE: &str = "#r";
+const SINCE: &str = "#r";
+
+/// The key of the position of a replica set.
+pub(super) const POSITION: &str = "#p";
 
 /// The most positions of the log that are remembered by their time.
 const POINTS_MAX: usize = 100_000;
@@ -57,6 +62,8 @@ pub struct Since {
     pub time: Timestamp,
     /// The position in the log.
     pub lsn: Lsn,
+    /// On a member of a replica set: the position of the newest commit that was applied by then.
+    pub position: u64,
 }
 
 /// Gives commits their times, and keeps what readers of the log need to know.
@@ -131,9 +138,14 @@ pub(super) fn is_past(key: &[u8]) -> bool {
     key.starts_with(PAST.as_bytes())
 }
 
+/// Whether a key of the catalog's table is one that each member of a replica set has for itself.
+pub(super) fn is_own(key: &[u8]) -> bool {
+    key == SINCE.as_bytes() || key == POSITION.as_bytes()
+}
+
 /// Whether a key of the catalog's table is one of this file.
 pub(super) fn is_record(key: &[u8]) -> bool {
-    key == SINCE.as_bytes() || is_past(key)
+    is_own(key) || is_past(key)
 }
 
 impl Recorder {
@@ -149,13 +161,21 @@ impl Recorder {
         let stored = stored.as_deref().and_then(Document::from_checked_bytes).and_then(since_of);
         let mut past = read_past(table)?;
         past.iter().for_each(|past| clock.advance(past.until));
-        let mut seen = Seen::default();
+        let mut seen = Seen { begin: stored.map(|since| (since.time, false)), ..Seen::default() };
+        let (position, time) = read_position(table)?;
+        clock.advance(time);
         if !engine.is_read_only() {
             seen.read(engine, &clock)?;
         }
+        // A copy of a database has what the database had, and a log of its own.
+        let is_of_log = |since: &Since| {
+            engine.is_read_only() || engine.log_start() > since.lsn || seen.begin.is_some_and(|(_, met)| met)
+        };
         let since = match stored {
-            Some(since) if keeps => Some(since),
-            _ if keeps && !engine.is_read_only() => Some(begin(engine, table, &clock, environment.now_ms())?),
+            Some(since) if keeps && is_of_log(&since) => Some(since),
+            _ if keeps && !engine.is_read_only() => {
+                Some(begin(engine, table, (&clock, position), environment.now_ms())?)
+            }
             _ => None,
         };
         if !engine.is_read_only() && (stored.is_some() || !past.is_empty()) {
@@ -171,7 +191,7 @@ impl Recorder {
             past: RwLock::new(past),
             points: Mutex::new(Points::new()),
             positions: Mutex::new(Points::new()),
-            position: AtomicU64::new(seen.position),
+            position: AtomicU64::new(position),
             sessions: Mutex::new(Sessions { kept: seen.sessions, listeners: Vec::new() }),
         })
     }
@@ -244,8 +264,16 @@ impl Recorder {
         }
     }
 
+    /// Adds to a batch that a commit of a replica set is applied by it.
+    pub(super) fn put_position(&self, batch: &mut Batch, catalog: &Table, position: u64) {
+        let mut row = [0; 16];
+        row[..8].copy_from_slice(&position.to_le_bytes());
+        row[8..].copy_from_slice(&self.clock.last().bits().to_le_bytes());
+        batch.put(catalog, POSITION, row);
+    }
+
     /// Readers see the commits of the replica set up to a position.
-    pub fn advance_position(&self, position: u64) {
+    pub(super) fn advance_position(&self, position: u64) {
         // Released to streams, which look for the commit then.
         self.position.fetch_max(position, AtomicOrdering::AcqRel);
     }
@@ -298,15 +326,35 @@ pub(super) fn past_key(table: TableId, until: Timestamp) -> String {
 
 fn since_of(row: Document<'_>) -> Option<Since> {
     match (row.get("time")?, row.get("lsn")?) {
-        (Value::Timestamp(time), lsn) => Some(Since { time, lsn: Lsn(lsn.as_exact_i64()?.cast_unsigned()) }),
+        (Value::Timestamp(time), lsn) => {
+            let position = row.get("position").and_then(|position| position.as_exact_i64()).unwrap_or_default();
+            Some(Since { time, lsn: Lsn(lsn.as_exact_i64()?.cast_unsigned()), position: position.cast_unsigned() })
+        }
         _ => None,
     }
 }
 
+/// The position and the time of the newest commit of a replica set that was applied.
+fn read_position(table: &Table) -> Result<(u64, Timestamp)> {
+    let stored = table.get(POSITION)?;
+    let Some(bytes) = stored.as_deref() else { return Ok((0, Timestamp::from_bits(0))) };
+    let number =
+        |at: usize| bytes.get(at..at + 8).and_then(|bytes| bytes.first_chunk()).map(|b| u64::from_le_bytes(*b));
+    let (Some(position), Some(time)) = (number(0), number(8)) else { return Err(corrupt("#p", "position")) };
+    Ok((position, Timestamp::from_bits(time)))
+}
+
 /// Writes durably that commits have notes from now on.
-fn begin(engine: &spinney::Database, table: &Table, clock: &ClusterClock, now_ms: i64) -> Result<Since> {
-    let since = Since { time: clock.tick(now_ms), lsn: engine.log_end() };
-    let row = doc! {"time": Value::Timestamp(since.time), "lsn": since.lsn.0.cast_signed()};
+fn begin(
+    engine: &spinney::Database,
+    table: &Table,
+    (clock, position): (&ClusterClock, u64),
+    now_ms: i64,
+) -> Result<Since> {
+    let since = Since { time: clock.tick(now_ms), lsn: engine.log_end(), position };
+    let row = doc! {
+        "time": Value::Timestamp(since.time), "lsn": since.lsn.0.cast_signed(), "position": position.cast_signed(),
+    };
     let mut txn = engine.begin();
     txn.put(table, SINCE, row.as_bytes())?;
     txn.note(Note { time: Some(since.time), ..Note::default() }.encode());
@@ -343,8 +391,8 @@ struct Seen {
     /// The time of the oldest commit that has one.
     oldest: Option<Timestamp>,
     sessions: SessionNotes,
-    /// The newest position of a commit of a replica set.
-    position: u64,
+    /// The time of the commit that began to record, and whether the log has it.
+    begin: Option<(Timestamp, bool)>,
 }
 
 impl Seen {
@@ -352,7 +400,7 @@ impl Seen {
     fn read(&mut self, engine: &spinney::Database, clock: &ClusterClock) -> Result<()> {
         let mut start = engine.log_start();
         loop {
-            *self = Self::default();
+            *self = Self { begin: self.begin, ..Self::default() };
             match self.read_from(engine, clock, start) {
                 Err(error) if error.kind() == ErrorKind::Gone && engine.log_start() > start => {
                     start = engine.log_start();
@@ -368,8 +416,8 @@ impl Seen {
             if let Some(time) = note.time {
                 clock.advance(time);
                 self.oldest.get_or_insert(time);
+                self.begin.iter_mut().for_each(|(begin, met)| *met |= *begin == time);
             }
-            self.position = self.position.max(note.position.unwrap_or_default());
             note.session.into_iter().for_each(|session| remember(&mut self.sessions, session));
         }
         Ok(())

@@ -53,7 +53,7 @@ impl Entry {
 #[derive(Debug)]
 pub struct Catalog {
     engine: spinney::Database,
-    table: Table,
+    pub(super) table: Table,
     environment: Arc<dyn Environment>,
     /// What commits in place of the engine.
     committer: Option<Arc<dyn Committer>>,

@@ -64,6 +64,9 @@ impl Begin {
                 match token.at {
                     Place::Position(position) if is_member => {
                         let lsn = recorder.before_position(position).unwrap_or(oldest);
+                        if lsn == oldest && oldest == since.lsn && position <= since.position {
+                            return Err(lost("this member has begun behind the resume token"));
+                        }
                         let reaches = (lsn == oldest && oldest > since.lsn).then_some(Reach::Position);
                         Ok(Self { lsn, time, position, behind, reaches })
                     }
@@ -79,6 +82,10 @@ impl Begin {
             // Nothing is known of before, and nothing is lost since.
             Start::At(time) if !is_member && time < since.time && oldest == since.lsn => Ok(at(oldest, since.time)),
             Start::At(time) if !is_member && time < since.time => Err(lost("the log does not reach back to the time")),
+            // A member's own clock says nothing of the set's commits, but what it does not have it does not show.
+            Start::At(time) if is_member && time < since.time && since.position > 0 => {
+                Err(lost("this member has begun behind the time"))
+            }
             Start::At(time) => {
                 let lsn = recorder.position_before(time).unwrap_or(oldest);
                 let reaches = (lsn == oldest && oldest > since.lsn).then_some(Reach::Time);

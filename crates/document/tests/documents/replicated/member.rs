@@ -130,8 +130,12 @@ pub(super) struct Member {
 
 impl Member {
     pub(super) fn open(machine: SimEnv, agreement: &Arc<Agreement>) -> Self {
+        Self::open_at("/db", machine, agreement)
+    }
+
+    pub(super) fn open_at(path: &str, machine: SimEnv, agreement: &Arc<Agreement>) -> Self {
         let options = Options::default().memory_bytes(16 << 20).log_keep_bytes(8 << 20);
-        let engine = spinney::Database::builder("/db").options(options).env(machine.env()).open().unwrap();
+        let engine = spinney::Database::builder(path).options(options).env(machine.env()).open().unwrap();
         // Ids of tables differ between members, those of the first tables too.
         if agreement.len() > 0 && engine.table(APPLIED).unwrap().is_none() {
             engine.create_table("passing", TableOptions::default()).unwrap();

@@ -52,7 +52,7 @@ fn tables(db: &Database) -> Vec<(String, Entries)> {
     let content = shared.map(|table| {
         let entries = db.engine().snapshot().range(&table, ..).map(|entry| entry.unwrap());
         let entries = entries.map(|(key, value)| (key, value.to_vec()));
-        let own = |key: &[u8]| table.name() == "catalog" && (key == b"#r" || key.starts_with(b"#h-"));
+        let own = |key: &[u8]| table.name() == "catalog" && (key == b"#r" || key == b"#p" || key.starts_with(b"#h-"));
         (table.name().to_owned(), entries.filter(|(key, _)| !own(key)).collect())
     });
     content.collect()
@@ -90,6 +90,12 @@ impl Pair {
         self.other.machine.power_crash(*rng.pick(&CrashProfile::EVERY));
         let machine = self.other.machine.fork();
         self.other = Member::open(machine, &self.agreement);
+    }
+
+    /// The other member is replaced by one that begins with a copy of the primary's database.
+    fn copy_to_other(&mut self) {
+        self.primary.db.engine().checkpoint("/copy").unwrap();
+        self.other = Member::open_at("/copy", self.primary.machine.fork(), &self.agreement);
     }
 
     fn change_parts(&mut self) {

@@ -245,3 +245,40 @@ fn what_a_session_has_done_is_known_to_every_member() {
         assert!(run(service, r#"{"find":"one"}"#).contains(r#"{"_id":50}"#));
     }
 }
+
+#[test]
+fn a_member_that_began_with_a_copy_shows_what_came_after_it_and_tells_what_it_lacks() {
+    let mut pair = Pair::new(5);
+    let service = Service::new(pair.primary.db.clone());
+    let (mut stream, _) = Cursor::stream(&service, "{}");
+    run(&service, r#"{"insert":"c","documents":[{"_id":1},{"_id":2}]}"#);
+    let before = stream.more(&service);
+    let at_copy = stream.token.clone();
+    pair.copy_to_other();
+    let there = Service::new(pair.other.db.clone());
+    // Nothing is shown twice behind a token of before it was opened.
+    let (fresh, _) = Cursor::stream(&there, "{}");
+    assert_eq!(fresh.token, at_copy);
+    run(&service, r#"{"update":"c","updates":[{"q":{"_id":1},"u":{"$set":{"a":1}}}]}"#);
+    run(&service, r#"{"drop":"c"}"#);
+    pair.other.follow();
+    let behind = |token: &str| format!(r#"{{"resumeAfter":{token}}}"#);
+    let after = stream.more(&service);
+    assert_eq!(kinds(&after), ["update", "drop"]);
+    for token in [&at_copy, &fresh.token] {
+        for service in [&service, &there] {
+            let (mut stream, mut batch) = Cursor::stream(service, &behind(token));
+            batch.extend(stream.more(service));
+            assert_eq!(batch, after);
+        }
+    }
+    let time = spinney_document::doc! {"startAtOperationTime": before[0].view().get("clusterTime").unwrap()};
+    for lacking in [behind(&token(&before[0])), behind(&token(&before[1])), time.view().to_json()] {
+        let text = format!(r#"{{"aggregate":1,"pipeline":[{{"$changeStream":{lacking}}}],"cursor":{{}}}}"#);
+        let refused = command(&there, "t", &json(&text)).view().to_json();
+        assert!(refused.contains(r#""code":286"#), "{text}: {refused}");
+    }
+    pair.change_parts();
+    run(&there, r#"{"insert":"d","documents":[{"_id":1}]}"#);
+    assert_eq!(pair.primary.db.list_collections("t").len(), 2);
+}
