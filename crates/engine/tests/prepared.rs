@@ -46,7 +46,9 @@ fn nothing_is_visible_before_it_is_applied_and_the_record_makes_the_same_of_anot
         }
     }
     let mut txn = db.begin();
+    assert!(!txn.has_writes());
     txn.put(&tables[0], "1", 5_u64.to_le_bytes()).unwrap();
+    assert!(txn.has_writes());
     txn.delete(&tables[0], "2").unwrap();
     txn.merge(&tables[0], "3", 4_u64.to_le_bytes()).unwrap();
     txn.delete_range(&tables[0], "7".."99").unwrap();

@@ -193,7 +193,8 @@ impl Catalog {
         durability: Option<Durability>,
         applied: Option<Applied>,
     ) -> Result<()> {
-        if let Some(committer) = &self.committer {
+        // Where nothing is written there is nothing to agree on.
+        if let Some(committer) = self.committer.as_ref().filter(|_| txn.has_writes()) {
             let commit = Pending::new(txn, durability, applied);
             let fate = commit.fate();
             return match committer.commit(commit) {

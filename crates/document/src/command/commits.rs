@@ -22,7 +22,9 @@ impl Commits {
     pub(super) fn of(call: &Call<'_>, many: bool) -> Result<Self> {
         let mut options = call.write_options()?;
         // A transaction has one commit, which is another command's.
-        let together = many && call.durability(&options) == Durability::Sync && !call.is_in_transaction();
+        let agrees = call.state.database.catalog().committer().is_some();
+        // What a replica set agrees on is durable with each commit.
+        let together = many && call.durability(&options) == Durability::Sync && !call.is_in_transaction() && !agrees;
         if together {
             options.durability = Some(Durability::Buffered);
         }

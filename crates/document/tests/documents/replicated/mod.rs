@@ -244,6 +244,13 @@ fn a_transaction_of_before_another_member_led_does_not_commit_over_its_changes()
     assert!(one.validate().unwrap().is_valid());
     assert_eq!(one.find_by_id(1).unwrap().unwrap().view().to_json(), r#"{"_id":1,"a":5}"#);
     assert_eq!(one.schema().indexes.len(), 1);
+    // What changes nothing needs no agreement, and no primary.
+    let agreed = pair.agreement.len();
+    let there = pair.other.db.collection("t.one").unwrap().unwrap();
+    assert!(!there.delete_by_id(99).unwrap());
+    assert_eq!(there.update_many(doc! {"a": 77}.view(), doc! {"$set": &doc! {"a": 1}}.view()).unwrap().matched, 0);
+    pair.other.db.begin().commit().unwrap();
+    assert_eq!(pair.agreement.len(), agreed);
     // A member that does not lead changes nothing.
     let refused = pair.other.db.collection("t.one").unwrap().unwrap().insert_one(doc! {"_id": 9}.view());
     assert_eq!(refused.unwrap_err().code().number(), 10107);

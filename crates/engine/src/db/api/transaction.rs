@@ -512,6 +512,12 @@ impl Transaction {
         self.note = note.as_ref().to_vec();
     }
 
+    /// Whether there is something to commit: a write that was not rolled back, or a note.
+    #[must_use]
+    pub fn has_writes(&self) -> bool {
+        !self.note.is_empty() || !self.writes.tables.is_empty()
+    }
+
     /// Commits with the database's [durability](crate::Options::durability).
     ///
     /// # Errors
