@@ -2,8 +2,9 @@
 
 use std::fmt::Debug;
 use std::io;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, Range, RangeBounds};
 
+use futures_util::{Stream, TryStreamExt, stream};
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
 use spinney::base::codec::{Decoder, Malformed};
@@ -27,19 +28,24 @@ pub(super) fn senseless(Malformed: Malformed) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "what is stored of the replicated log makes no sense")
 }
 
+/// The indexes of a range.
+fn indexes(range: &impl RangeBounds<u64>) -> Range<u64> {
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(before) => before.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(last) => last.saturating_add(1),
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => u64::MAX,
+    };
+    start..end.max(start)
+}
+
 impl LogStore {
-    fn read(&self, range: impl RangeBounds<u64>, bytes_max: usize) -> io::Result<Vec<RaftEntry>> {
-        let start = match range.start_bound() {
-            Bound::Included(start) => *start,
-            Bound::Excluded(before) => before.saturating_add(1),
-            Bound::Unbounded => 0,
-        };
-        let end = match range.end_bound() {
-            Bound::Included(last) => last.saturating_add(1),
-            Bound::Excluded(end) => *end,
-            Bound::Unbounded => u64::MAX,
-        };
-        let entries = self.0.read(start..end.max(start), bytes_max).map_err(failed)?;
+    fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<RaftEntry>> {
+        let entries = self.0.read(range, bytes_max).map_err(failed)?;
         entries.iter().map(|entry| raft_entry(entry).map_err(senseless)).collect()
     }
 }
@@ -49,7 +55,20 @@ impl RaftLogReader<Types> for LogStore {
         &mut self,
         range: RB,
     ) -> Result<Vec<RaftEntry>, io::Error> {
-        self.read(range, usize::MAX)
+        self.read(indexes(&range), usize::MAX)
+    }
+
+    async fn entries_stream<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> impl Stream<Item = Result<RaftEntry, io::Error>> + OptionalSend {
+        // Not all at once: after a crash there may be many to apply.
+        let parts = stream::try_unfold((self.clone(), indexes(&range)), |(log, range)| async move {
+            let entries = log.read(range.clone(), REQUEST_BYTES)?;
+            let next = entries.last().map(|last| last.log_id.index + 1);
+            Ok::<_, io::Error>(next.map(|next| (stream::iter(entries.into_iter().map(Ok)), (log, next..range.end))))
+        });
+        parts.try_flatten()
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<RaftEntry>, io::Error> {

@@ -211,8 +211,11 @@ impl Log {
         first.map_or(0, |point| self.shared.rows.engine().log_end().0.saturating_sub(point.lsn.0))
     }
 
-    /// The index of an entry from which on at least `bytes` of redo log are held.
+    /// The index of an entry from which on at least `bytes` of redo log are held, or half of what the engine keeps for
+    /// a feed, so that it never lets go of an entry before the log does.
     pub(crate) fn index_holding(&self, bytes: u64) -> Option<u64> {
+        let options = self.shared.rows.engine().options();
+        let bytes = bytes.min(options.log_bytes_max.saturating_add(options.log_keep_bytes) / 2);
         let end = self.shared.rows.engine().log_end().0;
         self.shared.state.lock().points.last_until(Lsn(end.saturating_sub(bytes)))
     }
