@@ -78,6 +78,8 @@ pub(crate) struct Core {
     pub(crate) has_data: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     /// The copy that is received, and the place of the last entry that it has at the least.
     pub(crate) incoming: Mutex<Option<(Incoming, LogId)>>,
+    /// Held while it is found out whose files are gone.
+    pub(crate) replacing: tokio::sync::Mutex<()>,
     /// Held while the members are changed.
     pub(crate) changing: tokio::sync::Mutex<()>,
 }
@@ -116,6 +118,7 @@ impl Core {
             on_lead: OnceLock::new(),
             has_data: OnceLock::new(),
             incoming: Mutex::default(),
+            replacing: tokio::sync::Mutex::new(()),
             changing: tokio::sync::Mutex::new(()),
         }
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::candidates::caught_up;
 use super::core::Core;
+use super::members::replace_lost_copies;
 use crate::base::error::Error;
 use crate::raft::consensus::RoleChanges;
 use crate::raft::view::{State, View};
@@ -42,6 +44,9 @@ pub(crate) async fn run(core: Weak<Core>) {
         if looked.elapsed() >= PRIORITY_PERIOD {
             looked = Instant::now();
             give_up_entries(&core, &view).await;
+            if core.watch().borrow().writable && !view.joint {
+                tokio::spawn(replace_lost_copies(Arc::clone(&core)));
+            }
             if let Some(successor) = wanted_more(&core, &view) {
                 // It is tried again when it fails.
                 drop(consensus.transfer(successor).await);
@@ -161,15 +166,4 @@ fn wanted_more(core: &Core, view: &View) -> Option<u64> {
     let mine = priority(core.identity)?;
     let (best, _) = caught_up(core, view, 0).max_by_key(|(identity, _)| priority(*identity))?;
     (priority(best)? > mine && !view.joint).then_some(best)
-}
-
-/// Members that may lead and answer, and lack no more than `lag` entries; with the index up to which they have the log.
-pub(crate) fn caught_up<'v>(core: &'v Core, view: &'v View, lag: u64) -> impl Iterator<Item = (u64, u64)> + 'v {
-    let last = view.last.unwrap_or_default();
-    view.peers.iter().filter_map(move |(identity, (peer, votes))| {
-        let answers = view.answered.get(identity).copied().flatten()? < core.settings.election_timeout;
-        let matched = view.matched.get(identity).copied().flatten()?;
-        let able = *identity != core.identity && *votes && peer.member.priority_thousandths > 0;
-        (able && answers && matched + lag >= last).then_some((*identity, matched))
-    })
 }

@@ -8,8 +8,8 @@ use futures_util::future::join_all;
 use spinney_document::base::{Environment, System};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::candidates::caught_up;
 use super::core::Core;
-use super::duties::caught_up;
 use super::messages::{self, HELLO};
 use crate::base::config::{Config, Member};
 use crate::base::error::{Error, Result};
@@ -19,6 +19,9 @@ use crate::raft::view::State;
 
 /// How long a member may take to say who it is.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a new copy of the log may take to catch up before that is given up for the time being.
+const REPLACE_TIMEOUT: Duration = Duration::from_secs(60);
 
 const MEMBERS_MAX: usize = 50;
 const VOTERS_MAX: usize = 7;
@@ -230,6 +233,40 @@ impl Core {
         }
         consensus.end().await;
         self.refresh();
+    }
+}
+
+/// Gives members the place of those whose files are gone: a new copy of the log answers at the address of one that does
+/// not, and has neither data nor a configuration.
+pub(crate) async fn replace_lost_copies(core: Arc<Core>) {
+    let Ok(consensus) = core.consensus() else { return };
+    let Ok(_replacing) = core.replacing.try_lock() else { return };
+    let view = consensus.view();
+    let answers = |identity: &u64| {
+        let age = view.answered.get(identity).copied().flatten();
+        *identity == core.identity || age.is_some_and(|age| age < core.settings.election_timeout)
+    };
+    let mut peers: BTreeMap<u64, Peer> = view.peers.iter().map(|(id, (peer, _))| (*id, peer.clone())).collect();
+    let silent: Vec<u64> = peers.keys().copied().filter(|identity| !answers(identity)).collect();
+    let mut replaced = false;
+    for identity in silent {
+        let Some(peer) = peers.get(&identity).cloned() else { continue };
+        match core.ask_hello(&peer.member).await {
+            Ok(hello) if hello.identity != identity && !hello.initiated && !hello.has_data => {
+                peers.remove(&identity);
+                peers.insert(hello.identity, peer);
+                replaced = true;
+            }
+            _ => {}
+        }
+    }
+    if !replaced {
+        return;
+    }
+    let Ok(_changing) = core.changing.try_lock() else { return };
+    if consensus.view().members_at == view.members_at {
+        // It is tried again when it fails.
+        drop(timeout(REPLACE_TIMEOUT, core.set_peers(peers)).await);
     }
 }
 

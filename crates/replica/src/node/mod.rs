@@ -1,5 +1,6 @@
 //! A member of a replica set.
 
+mod candidates;
 mod committer;
 mod copying;
 pub(crate) mod core;

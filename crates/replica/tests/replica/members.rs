@@ -117,3 +117,25 @@ fn a_set_begins_with_the_data_of_its_first_member() {
     let error = set.member(1).node.initiate(vec![Member::new(5, host(1))]).unwrap_err();
     assert!(matches!(error, Error::AlreadyInitiated), "{error}");
 }
+
+#[test]
+fn a_member_whose_files_are_gone_is_filled_again() {
+    let mut set = Set::initiated(3);
+    let primary = set.primary();
+    (0..30).for_each(|id| set.insert(primary, id).unwrap());
+    let lost = (primary + 1) % 3;
+    set.close(lost, Duration::ZERO);
+    std::fs::remove_dir_all(set.path(lost)).unwrap();
+    set.open(lost);
+    set.insert(primary, 30).unwrap();
+    set.check_equal();
+    let begun = Instant::now();
+    while set.member(primary).node.status().members.iter().any(|member| member.matched.is_none()) {
+        assert!(begun.elapsed() < SOON, "{:#?}", set.member(primary).node.status());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // It counts for a majority again.
+    set.close((primary + 2) % 3, Duration::ZERO);
+    set.insert(primary, 31).unwrap();
+    set.check_equal();
+}
