@@ -578,5 +578,10 @@ fn is_in_facets(name: &str) -> bool {
 
 /// A stage that there is, but not here.
 pub(super) fn refuse(_: &Parser<'_>, name: &'static str, _: Value<'_>) -> Stages {
+    if name == "$changeStream" {
+        // The command runs it, as the first stage of its own pipeline.
+        let what = "$changeStream is only valid as the first stage in a pipeline over a collection or a database";
+        return Err(Error::new(ErrorCode::new(40573), what));
+    }
     Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("the stage {name} is not supported")))
 }

@@ -141,6 +141,7 @@ codes! {
     UNKNOWN_REPL_WRITE_CONCERN = 79 "UnknownReplWriteConcern";
     UNSATISFIABLE_WRITE_CONCERN = 100 "UnsatisfiableWriteConcern";
     MECHANISM_UNAVAILABLE = 334 "MechanismUnavailable";
+    CANNOT_CONVERT_INDEX_TO_UNIQUE = 359 "CannotConvertIndexToUnique";
     COLLECTION_UUID_MISMATCH = 361 "CollectionUUIDMismatch";
     NEW_REPLICA_SET_CONFIGURATION_INCOMPATIBLE = 103 "NewReplicaSetConfigurationIncompatible";
     INVALID_REPLICA_SET_CONFIG = 93 "InvalidReplicaSetConfig";

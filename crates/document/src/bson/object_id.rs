@@ -31,6 +31,12 @@ impl ObjectId {
     pub const fn seconds(self) -> u32 {
         u32::from_be_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])
     }
+
+    /// The time that expressions take the id for, in milliseconds since 1970: its seconds are a signed number there.
+    #[must_use]
+    pub const fn millis(self) -> i64 {
+        self.seconds().cast_signed() as i64 * 1000
+    }
 }
 
 impl fmt::Display for ObjectId {
@@ -100,7 +106,7 @@ mod tests {
         assert_eq!(first.to_string(), "000000070102030405ffffff");
         assert_eq!(second.to_string(), "000000070102030405000000");
         assert_eq!(first.to_string().parse::<ObjectId>().unwrap(), first);
-        assert_eq!(first.seconds(), 7);
+        assert_eq!((first.seconds(), first.millis()), (7, 7000));
         assert!("00000007010203040500000".parse::<ObjectId>().is_err());
         assert!("0000000701020304050000+0".parse::<ObjectId>().is_err());
     }

@@ -30,6 +30,8 @@ pub struct IndexSpec {
     pub pattern: KeyPattern,
     /// Whether two documents may not have the same key.
     pub unique: bool,
+    /// Whether no document may be given the key of another, while those that have the same key stay.
+    pub prepare_unique: bool,
     /// Whether documents without any of the fields are left out.
     pub sparse: bool,
     /// Whether queries do not use the index.
@@ -46,6 +48,17 @@ pub struct IndexSpec {
     pub storage: StorageSpec,
     /// The specification as it is listed.
     document: DocumentBuf,
+}
+
+/// What of an index is to be changed.
+#[derive(Clone, Debug, Default)]
+pub struct IndexChanges {
+    /// Whether queries do not use it.
+    pub hidden: Option<bool>,
+    /// Seconds after a document's date at which it expires.
+    pub expire_after_seconds: Option<i32>,
+    /// Whether no document may be given the key of another.
+    pub prepare_unique: Option<bool>,
 }
 
 fn cannot(what: impl Into<String>) -> Error {
@@ -101,6 +114,7 @@ impl IndexSpec {
             name: name.to_owned(),
             pattern: KeyPattern::parse(key)?.collated(collation.clone()),
             unique: false,
+            prepare_unique: false,
             sparse: false,
             hidden: false,
             expire_after_seconds: None,
@@ -127,7 +141,11 @@ impl IndexSpec {
         match field {
             "unique" => self.unique = flag(field, value)?,
             "sparse" => self.sparse = flag(field, value)?,
-            "hidden" => self.hidden = flag(field, value)?,
+            "prepareUnique" => self.prepare_unique = flag(field, value)?,
+            "hidden" => match value {
+                Value::Bool(hidden) => self.hidden = *hidden,
+                _ => return Err(mismatch(field, value, "bool")),
+            },
             "expireAfterSeconds" => self.expire_after_seconds = Some(seconds(value)?),
             "partialFilterExpression" => {
                 let filter = value.as_document().ok_or_else(|| mismatch(field, value, "object"))?;
@@ -155,8 +173,7 @@ impl IndexSpec {
             | "min"
             | "max"
             | "bucketSize"
-            | "clustered"
-            | "prepareUnique" => {
+            | "clustered" => {
                 return Err(cannot(format!("the index option '{field}' is not supported")));
             }
             _ => {
@@ -180,11 +197,16 @@ impl IndexSpec {
         if self.sparse && self.partial.is_some() {
             return Err(cannot("cannot mix \"partialFilterExpression\" and \"sparse\" options"));
         }
-        if self.unique && self.pattern.is_hashed() {
+        if (self.unique || self.prepare_unique) && self.pattern.is_hashed() {
             let what = "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.";
             return Err(Error::new(ErrorCode::new(16764), what));
         }
-        if self.pattern.is_wildcard() && (self.unique || self.sparse || self.expire_after_seconds.is_some()) {
+        if self.unique && self.prepare_unique {
+            return Err(cannot("an index cannot have both 'unique' and 'prepareUnique'"));
+        }
+        if self.pattern.is_wildcard()
+            && (self.unique || self.prepare_unique || self.sparse || self.expire_after_seconds.is_some())
+        {
             return Err(cannot(
                 "a wildcard index does not support the options 'unique', 'sparse' and 'expireAfterSeconds'",
             ));
@@ -230,24 +252,43 @@ impl IndexSpec {
         }
     }
 
-    /// The same specification, hidden or not, or with another time to live.
+    /// The same specification with other options.
     ///
     /// # Errors
     /// As [`Self::parse`].
-    pub fn with(&self, hidden: Option<bool>, expire_after_seconds: Option<i32>) -> Result<Self> {
+    pub fn with(&self, changes: &IndexChanges) -> Result<Self> {
+        self.replaced(&[
+            ("hidden", changes.hidden.map(Value::Bool)),
+            ("prepareUnique", changes.prepare_unique.map(Value::Bool)),
+            ("expireAfterSeconds", changes.expire_after_seconds.map(Value::Int32)),
+        ])
+    }
+
+    /// The same specification with another name, of an index that is built again: with the constraint of a unique one
+    /// when that is told.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn rebuilt(&self, name: &str, unique: Option<bool>) -> Result<Self> {
+        self.replaced(&[
+            ("name", Some(Value::from(name))),
+            ("unique", unique.map(Value::Bool)),
+            ("prepareUnique", unique.map(|_| Value::Bool(false))),
+        ])
+    }
+
+    /// The same specification with these fields where they have a value.
+    fn replaced(&self, fields: &[(&str, Option<Value<'_>>)]) -> Result<Self> {
         let mut builder = DocumentBuilder::new();
         for element in self.document() {
-            let replaced = element.name == "hidden" && hidden.is_some()
-                || element.name == "expireAfterSeconds" && expire_after_seconds.is_some();
-            if !replaced {
+            if !fields.iter().any(|(name, value)| value.is_some() && element.name == *name) {
                 builder.append_element(&element);
             }
         }
-        if let Some(hidden) = hidden {
-            builder.append("hidden", hidden);
-        }
-        if let Some(seconds) = expire_after_seconds {
-            builder.append("expireAfterSeconds", seconds);
+        for (name, value) in fields {
+            if let Some(value) = value {
+                builder.append(*name, *value);
+            }
         }
         Self::parse(builder.finish().view())
     }
@@ -286,7 +327,7 @@ impl IndexSpec {
         let partial = |spec: &Self| spec.partial.as_ref().map(|filter| filter.as_bytes().to_vec());
         let projection = |spec: &Self| spec.wildcard_projection.as_ref().map(|filter| filter.as_bytes().to_vec());
         self.pattern.document() == other.pattern.document()
-            && (self.sparse, partial(self)) == (other.sparse, partial(other))
+            && (self.unique, self.sparse, partial(self)) == (other.unique, other.sparse, partial(other))
             && projection(self) == projection(other)
             && self.pattern.collation() == other.pattern.collation()
     }
@@ -294,8 +335,8 @@ impl IndexSpec {
     /// Whether another specification of the same index has the same options.
     #[must_use]
     pub fn has_options_of(&self, other: &Self) -> bool {
-        (self.unique, self.sparse, self.expire_after_seconds)
-            == (other.unique, other.sparse, other.expire_after_seconds)
+        (self.hidden, self.prepare_unique, self.expire_after_seconds)
+            == (other.hidden, other.prepare_unique, other.expire_after_seconds)
     }
 
     /// The fields of a specification in the order in which they are listed.
@@ -304,11 +345,15 @@ impl IndexSpec {
         builder.append("v", 2).append("key", self.pattern.document()).append("name", &self.name);
         for element in spec {
             match element.name.as_str() {
-                Some("v" | "key" | "name" | "ns" | "background" | "safe" | "dropDups" | "collation") => {}
+                Some("v" | "key" | "name" | "ns" | "safe" | "dropDups" | "collation") => {}
                 // Options that are off are not listed.
-                Some("unique" | "sparse" | "hidden") if matches!(flag("", &element.value), Ok(false)) => {}
-                Some(name @ ("unique" | "sparse" | "hidden")) => {
+                Some("unique" | "prepareUnique" | "sparse" | "hidden")
+                    if matches!(flag("", &element.value), Ok(false)) => {}
+                Some(name @ ("unique" | "prepareUnique" | "sparse" | "hidden")) => {
                     builder.append(name, true);
+                }
+                Some(name @ "expireAfterSeconds") => {
+                    builder.append(name, self.expire_after_seconds.unwrap_or_default());
                 }
                 _ => {
                     builder.append_element(&element);
@@ -462,7 +507,7 @@ mod tests {
     #[test]
     fn specifications_are_listed_without_what_is_off() {
         let spec = parse(r#"{"name":"x","key":{"a":1},"unique":1,"sparse":false,"background":true,"v":1}"#).unwrap();
-        assert_eq!(spec.document().to_json(), r#"{"v":2,"key":{"a":1},"name":"x","unique":true}"#);
+        assert_eq!(spec.document().to_json(), r#"{"v":2,"key":{"a":1},"name":"x","unique":true,"background":true}"#);
         let layout = parse(r#"{"name":"x","key":{"a":1},"storageEngine":{"spinney":{"layout":"btree"}}}"#).unwrap();
         assert_eq!(layout.storage.layout, Layout::BTree);
         assert_eq!(parse(r#"{"name":"x","key":{"_id":1}}"#).unwrap().name, ID_INDEX);

@@ -11,7 +11,8 @@ pub const DATABASE_BYTES_MAX: usize = 63;
 pub const NAMESPACE_BYTES_MAX: usize = 255;
 
 /// The collections that may begin with `system.`.
-const SYSTEM: [&str; 5] = ["system.views", "system.profile", "system.js", "system.users", "system.roles"];
+const SYSTEM: [&str; 6] =
+    ["system.views", "system.profile", "system.js", "system.users", "system.roles", "system.sessions"];
 
 /// The name of a collection with that of its database.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,8 +29,7 @@ impl Namespace {
     pub fn new(database: &str, collection: &str) -> Result<Self> {
         let invalid = |what: String| Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
         let text = format!("{database}.{collection}");
-        let forbidden =
-            |c: char| matches!(c, '/' | '\\' | '.' | ' ' | '"' | '$' | '\0' | '*' | '<' | '>' | ':' | '|' | '?');
+        let forbidden = |c: char| matches!(c, '/' | '\\' | '.' | ' ' | '"' | '$' | '\0');
         if database.is_empty() || database.len() > DATABASE_BYTES_MAX || database.contains(forbidden) {
             return invalid(format!("Invalid database name: '{database}'"));
         }

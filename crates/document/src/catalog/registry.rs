@@ -13,11 +13,12 @@ use parking_lot::{Mutex, RwLock};
 use spinney::{Durability, Layout, Table, TableOptions, Transaction};
 
 use super::committer::{Applied, Committer, Pending};
-use super::index_spec::{ID_INDEX, IndexSpec, StorageSpec};
+use super::index_spec::{IndexSpec, StorageSpec};
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use super::record::{Past, Recorder, database_event, event, is_record};
 use super::row::{self, NUMBER_KEY, Row};
+use super::same_index::is_there;
 use super::state::{CHANGE_WAIT, CollectionState, Index, Schema};
 use super::tables::{CATALOG, collection_table, index_table, is_ours, is_spill, table_options};
 use crate::base::{Environment, Error, ErrorCode, Result};
@@ -534,25 +535,50 @@ impl Catalog {
             }
             let (mut changed, mut added) = (schema.clone(), Vec::new());
             for spec in specs {
-                if is_there(&changed, spec)? {
-                    continue;
+                if !is_there(&changed, spec)? {
+                    added.push(self.add_index(state, &mut changed, &mut next, spec)?);
                 }
-                if changed.index_count() + 1 > INDEXES_MAX {
-                    let what = format!("add index fails, too many indexes for {}", schema.namespace);
-                    return Err(Error::new(ErrorCode::CANNOT_CREATE_INDEX, what));
-                }
-                let number = self.take_number(&mut next)?;
-                let table = self.create_table(&index_table(number), spec.storage)?;
-                let has_ids = state.capped.is_none();
-                let index = Arc::new(Index::new(number, table, spec.clone(), has_ids, false, &[]));
-                changed.indexes.push(Arc::clone(&index));
-                added.push(index);
             }
             if !added.is_empty() {
                 self.put_row(state.number, &changed, None)?;
             }
             Ok((changed, added))
         })
+    }
+
+    /// Adds an index that is still to be built, although there may be one like it, whose place it is to take.
+    ///
+    /// # Errors
+    /// As [`Self::add_indexes`].
+    pub fn add_again(&self, state: &CollectionState, spec: &IndexSpec) -> Result<Arc<Index>> {
+        let mut next = self.changing.lock();
+        state.change(|schema| {
+            if schema.dropped {
+                return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
+            }
+            let mut changed = schema.clone();
+            let added = self.add_index(state, &mut changed, &mut next, spec)?;
+            self.put_row(state.number, &changed, None)?;
+            Ok((changed, added))
+        })
+    }
+
+    fn add_index(
+        &self,
+        state: &CollectionState,
+        changed: &mut Schema,
+        next: &mut u64,
+        spec: &IndexSpec,
+    ) -> Result<Arc<Index>> {
+        if changed.index_count() + 1 > INDEXES_MAX {
+            let what = format!("add index fails, too many indexes for {}", changed.namespace);
+            return Err(Error::new(ErrorCode::CANNOT_CREATE_INDEX, what));
+        }
+        let number = self.take_number(next)?;
+        let table = self.create_table(&index_table(number), spec.storage)?;
+        let index = Arc::new(Index::new(number, table, spec.clone(), state.capped.is_none(), false, &[]));
+        changed.indexes.push(Arc::clone(&index));
+        Ok(index)
     }
 
     /// Marks indexes that were built to their end.
@@ -743,45 +769,6 @@ fn past_of(state: &CollectionState, schema: &Schema, until: Timestamp) -> Past {
 fn tables_of(state: &CollectionState, schema: &Schema) -> Vec<String> {
     let indexes = schema.indexes.iter().map(|index| index_table(index.number));
     indexes.chain([collection_table(state.number)]).collect()
-}
-
-/// Whether an index of a specification is there; refuses one that is like it and not the same.
-fn is_there(schema: &Schema, spec: &IndexSpec) -> Result<bool> {
-    if spec.is_id() {
-        if spec.pattern.collation() == schema.options.collation.as_deref() {
-            return Ok(true);
-        }
-        let what = "The _id index must have the same collation as the collection";
-        return Err(Error::bad_value(format!("{what}. Requested index: {}", spec.document())));
-    }
-    let conflict = |code, other: &str, what: &str| {
-        Err(Error::new(code, format!("{what}. Requested index: {}, existing index: {other}", spec.document())))
-    };
-    let fields = spec.pattern.document();
-    if fields.elements().count() == 1 && fields.get("_id").is_some_and(|kind| kind.as_f64() == Some(-1.0)) {
-        let what = format!("The field 'key' for an _id index must be {{_id: 1}}, but got {fields}");
-        return Err(Error::bad_value(what));
-    }
-    if spec.name == ID_INDEX {
-        let what = format!("The index name '_id_' is reserved for the _id index, requested index: {}", spec.document());
-        return Err(Error::bad_value(what));
-    }
-    for index in &schema.indexes {
-        let (other, json) = (&index.spec, index.spec.document().to_json());
-        let same = other.has_signature_of(spec);
-        if same && other.name == spec.name && other.has_options_of(spec) {
-            return Ok(true);
-        }
-        if other.name == spec.name {
-            let what = "An existing index has the same name as the requested index";
-            return conflict(ErrorCode::INDEX_KEY_SPECS_CONFLICT, &json, what);
-        }
-        if same {
-            let what = format!("Index already exists with a different name: {}", other.name);
-            return conflict(ErrorCode::INDEX_OPTIONS_CONFLICT, &json, &what);
-        }
-    }
-    Ok(false)
 }
 
 fn not_found(what: &str) -> Error {

@@ -14,6 +14,7 @@ use parking_lot::{ArcRwLockReadGuard, Mutex, RawRwLock, RwLock};
 use spinney::{SeqNum, Table};
 
 use super::capped::Capped;
+use super::index_filters::IndexFilters;
 use super::index_spec::{ID_INDEX, IndexSpec};
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
@@ -72,6 +73,8 @@ pub struct CollectionState {
     collation: Collated,
     /// How many searches by `_id` there were since the collection was opened.
     pub id_uses: Uses,
+    /// The only indexes that queries of some shapes may use.
+    pub filters: IndexFilters,
 }
 
 /// How often an index was used. It orders nothing.
@@ -163,6 +166,7 @@ impl CollectionState {
             schema: Arc::new(RwLock::new(Arc::new(schema))),
             documents: DocumentCount::default(),
             id_uses: Uses::default(),
+            filters: IndexFilters::default(),
         }
     }
 

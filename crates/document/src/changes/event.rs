@@ -26,6 +26,8 @@ pub(super) struct Named {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'c> {
     pub(super) time: Timestamp,
+    /// The newest time of the cluster, by which images of old changes are not shown any more.
+    pub(super) now: Timestamp,
     pub(super) session: Option<&'c SessionNote>,
     pub(super) options: &'c StreamOptions,
 }
@@ -57,6 +59,12 @@ impl Frame<'_> {
         event
     }
 
+    /// Whether the images of the commit are too old to be shown.
+    fn is_old(&self) -> bool {
+        let age = u64::from(self.now.time.saturating_sub(self.time.time));
+        self.options.image_seconds.is_some_and(|seconds| age > seconds)
+    }
+
     /// The event that ends a stream.
     pub(super) fn invalidate(&self, token: &ResumeToken) -> DocumentBuf {
         self.begin(token, "invalidate", None).finish()
@@ -81,7 +89,7 @@ impl Frame<'_> {
             ChangeKind::Delete => "delete",
         };
         let mut event = self.begin(token, operation, Some(named.uuid));
-        let kept = logged.note.is_some_and(|note| note.before.is_some());
+        let kept = logged.note.is_some_and(|note| note.before.is_some()) && !self.is_old();
         let available = logged.document.filter(|_| kept);
         match (kind, self.options.full_document) {
             (ChangeKind::Insert | ChangeKind::Replace, _) => {
@@ -106,7 +114,7 @@ impl Frame<'_> {
         if let (ChangeKind::Update, Some(note)) = (kind, logged.note) {
             self.append_description(&mut event, note);
         }
-        let before = logged.note.and_then(|note| note.before.as_ref());
+        let before = logged.note.and_then(|note| note.before.as_ref()).filter(|_| !self.is_old());
         match (kind, self.options.before) {
             (ChangeKind::Insert, _) | (_, FullDocument::Off) => {}
             (_, FullDocument::Required) if before.is_none() => return Err(no_image("pre")),

@@ -17,6 +17,9 @@ pub struct StreamOptions {
     pub expanded: bool,
     /// Whether the stream is over all databases.
     pub all_databases: bool,
+    /// For how many seconds the documents before and after a change are shown; for as long as they are there when
+    /// nothing is said.
+    pub image_seconds: Option<u64>,
 }
 
 /// Whether a whole document is shown.

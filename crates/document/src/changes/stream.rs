@@ -272,7 +272,8 @@ impl ChangeStream {
             if token.seen <= seen || !self.is_watched(&named.database, Some(&named.collection)) {
                 continue;
             }
-            let frame = Frame { time, session: note.session.as_ref(), options: &self.options };
+            let now = self.database.catalog().recorder().clock().last();
+            let frame = Frame { time, now, session: note.session.as_ref(), options: &self.options };
             let lookup = || look_up(self.database.catalog(), named, logged.key);
             let event = frame.of_document(&token, named, Logged { note: note_of, ..*logged }, lookup)?;
             self.pending.push_back((token, event));
@@ -302,7 +303,7 @@ impl ChangeStream {
             if self.is_over || !(self.is_watched(database, collection) || is_target) {
                 continue;
             }
-            let frame = Frame { time, session: None, options: &self.options };
+            let frame = Frame { time, now: time, session: None, options: &self.options };
             if at.seen > seen {
                 let event = frame.of_collection(&at, told);
                 self.pending.extend(event.map(|event| (at, event)));

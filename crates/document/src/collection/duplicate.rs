@@ -1,13 +1,15 @@
-//! The error of a key that a unique index has already.
+//! The error of a key that a unique index has already, and the documents that share a key.
 
 use std::fmt::Write as _;
 
-use crate::base::{Error, ErrorCode};
-use crate::bson::{Document, DocumentBuf, DocumentBuilder, Text, Value};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Text, Value, ValueBuf};
+use crate::catalog::index_entry::EntryParts;
 use crate::catalog::index_spec::ID_INDEX;
-use crate::catalog::{Index, Schema};
+use crate::catalog::{CollectionState, Index, Schema};
 use crate::collation::{Collation, collation_key};
-use crate::keys::{Key, TypeReader, decode_field};
+use crate::exec::stored::StoredDocument;
+use crate::keys::{Direction, Key, TypeReader, decode_field};
 
 /// `DuplicateKey` (11000) for an `_id`.
 #[must_use]
@@ -110,4 +112,51 @@ pub fn write_value(out: &mut String, value: &Value<'_>) {
 
 fn append(out: &mut String, arguments: std::fmt::Arguments<'_>) {
     out.write_fmt(arguments).expect("a String takes any text");
+}
+
+/// The `_id`s of documents that have the same key of an index that is not unique, a group for each such key, of up to
+/// `max` groups.
+///
+/// # Errors
+/// `DataCorruptionDetected` (374); those of the engine.
+pub fn shared_keys(
+    engine: &spinney::Database,
+    collection: &CollectionState,
+    index: &Index,
+    max: usize,
+) -> Result<Vec<Vec<ValueBuf>>> {
+    let snapshot = engine.snapshot();
+    let directions: Vec<Direction> = index.spec.pattern.directions().collect();
+    let (mut shared, mut fields, mut group) = (Vec::new(), Vec::new(), Vec::new());
+    let mut take = |group: &mut Vec<Vec<u8>>| -> Result<()> {
+        if group.len() > 1 {
+            let mut ids = Vec::with_capacity(group.len());
+            for key in group.iter() {
+                let document = snapshot.get(&collection.table, key)?.map(StoredDocument::new);
+                ids.extend(document.and_then(|document| document.view().get("_id").map(ValueBuf::from)));
+            }
+            shared.push(ids);
+        }
+        group.clear();
+        Ok(())
+    };
+    let mut entries = snapshot.range(&index.table, ..);
+    let mut groups = 0;
+    while let Some((key, value)) = entries.advance()? {
+        let parts = EntryParts::of(&directions, index.spec.unique, key, value).ok_or_else(|| {
+            let what = format!("index {} has an entry that is malformed", index.spec.name);
+            Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, what)
+        })?;
+        if parts.fields != fields {
+            groups += usize::from(group.len() > 1);
+            take(&mut group)?;
+            if groups >= max {
+                return Ok(shared);
+            }
+            fields = parts.fields.to_vec();
+        }
+        group.push(parts.id.to_vec());
+    }
+    take(&mut group)?;
+    Ok(shared)
 }

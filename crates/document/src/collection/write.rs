@@ -4,6 +4,9 @@
 
 use std::sync::Arc;
 
+use spinney::Transaction;
+
+use super::claims::Claims;
 use super::duplicate::{duplicate_id, duplicate_key};
 use super::entries::{Change as KeyChange, differences};
 use super::prepare::check_id;
@@ -14,7 +17,7 @@ use crate::catalog::index_entry::ENTRY_KEY_BYTES_MAX;
 use crate::catalog::options::{ValidationAction, ValidationLevel};
 use crate::catalog::{CollectionState, Index, Schema};
 use crate::expr::Context;
-use crate::keys::{KeySet, extract};
+use crate::keys::{Key, KeySet, extract};
 use crate::notes::journal::Change;
 use crate::query::failure::details;
 use crate::update::Updated;
@@ -169,11 +172,15 @@ impl DocumentTransaction {
     /// Refuses keys of unique indexes that other documents have.
     fn check_unique(&mut self, schema: &Schema) -> Result<()> {
         for (index, (before, after)) in schema.indexes.iter().zip(&self.buffers.keys) {
-            if !index.spec.unique {
+            if !index.spec.unique && !index.spec.prepare_unique {
                 continue;
             }
             for change in differences(before, after) {
                 if let KeyChange::Added(key) = change {
+                    if index.spec.prepare_unique {
+                        refuse_shared(&mut self.txn, &self.claims, schema, index, key)?;
+                        continue;
+                    }
                     self.claims.claim(&mut self.txn, &index.table, key.fields)?;
                     if self.txn.contains(&index.table, key.fields)? {
                         return Err(duplicate_key(schema, index, key));
@@ -209,6 +216,22 @@ impl DocumentTransaction {
         }
         Ok(())
     }
+}
+
+/// Refuses a key that another document has, in an index that is to become unique: its entries have the keys of
+/// documents behind the fields, so that two transactions which add the same fields write different entries. Both
+/// write, as a delete, the fields alone, which no entry has, and one of them fails.
+fn refuse_shared(txn: &mut Transaction, claims: &Claims, schema: &Schema, index: &Index, key: Key<'_>) -> Result<()> {
+    claims.claim(txn, &index.table, key.fields)?;
+    let has = {
+        let mut entries = txn.range(&index.table, key.fields..);
+        entries.advance()?.is_some_and(|(entry, _)| entry.starts_with(key.fields))
+    };
+    if has {
+        return Err(duplicate_key(schema, index, key));
+    }
+    txn.delete(&index.table, key.fields)?;
+    Ok(())
 }
 
 /// The keys that an index has of a document; none when it does not take it.

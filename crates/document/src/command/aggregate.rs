@@ -11,7 +11,9 @@ use super::commands::Command;
 use super::commits::Commits;
 use super::current::shown;
 use super::cursors::{Cursor, Source};
+use super::explain::append_rest;
 use super::find::hint;
+use super::generic::ReadLevel;
 use super::reply::{cursor_option, first_batch, short};
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::aggregate::{Report, Rows};
@@ -26,10 +28,10 @@ use crate::pipeline::{Aggregation, Server, Target as Over};
 pub(super) const COMMANDS: &[Command] =
     &[Command::new("aggregate", Target::CollectionOrDatabase, "Runs a pipeline over documents.", aggregate)
         .fields(&[
-            Field::required("pipeline", FieldType::Array),
-            Field::optional("explain", FieldType::Bool),
-            Field::optional("allowDiskUse", FieldType::Bool),
-            Field::optional("cursor", FieldType::Object),
+            Field::required("pipeline", FieldType::Array).not_null(),
+            Field::optional("explain", FieldType::StrictBool).not_null(),
+            Field::optional("allowDiskUse", FieldType::StrictBool).not_null(),
+            Field::optional("cursor", FieldType::Object).not_null(),
             Field::optional("hint", FieldType::Any),
             Field::optional("let", FieldType::Object),
             Field::optional("collation", FieldType::Object),
@@ -62,7 +64,7 @@ fn aggregation(call: &Call<'_>, write: WriteOptions) -> Result<Aggregation> {
     };
     let options = AggregateOptions {
         allow_disk_use: call.flag("allowDiskUse").unwrap_or(true),
-        hint: call.value("hint").map(hint).transpose()?.flatten(),
+        hint: call.request.body.get("hint").map(hint).transpose()?.flatten(),
         write,
         ..AggregateOptions::default()
     };
@@ -79,15 +81,24 @@ fn aggregation(call: &Call<'_>, write: WriteOptions) -> Result<Aggregation> {
 }
 
 fn aggregate(call: &Call<'_>) -> Result<Reply> {
+    let stages = call.array("pipeline").unwrap_or(crate::bson::Array::empty());
+    check_strict(call, stages)?;
+    check_read_level(call, stages)?;
     if call.is_set("explain") {
-        return explain(call);
+        cursor_option(call)?;
+        if call.generic.write_concern.is_some() {
+            let what = "Option 'explain' does not go together with 'writeConcern'";
+            return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
+        }
+        let mut reply = explain(call)?;
+        append_rest(call, call.request.body, &mut reply);
+        return Ok(reply);
     }
     if call.value("cursor").is_none() {
         let what = "The 'cursor' option is required, except for aggregate with the explain argument";
         return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
     }
     let batch = cursor_option(call)?;
-    let stages = call.array("pipeline").unwrap_or(crate::bson::Array::empty());
     check_in_transaction(call, stages)?;
     if let Some(operand) = change_stream::operand(stages) {
         return change_stream::open(call, stages, operand, batch);
@@ -123,6 +134,64 @@ fn explain(call: &Call<'_>) -> Result<Reply> {
 /// The most bytes of a document of a result: a little more than of one that is stored.
 const RESULT_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + (16 << 10);
 
+/// The names and operands of stages.
+fn named<'s>(stages: crate::bson::Array<'s>) -> impl Iterator<Item = (std::borrow::Cow<'s, str>, Value<'s>)> {
+    let first = stages.values().filter_map(|stage| stage.as_document()?.first());
+    first.map(|first| (first.name.to_str_lossy(), first.value))
+}
+
+/// Refuses what is not part of the stable API, where nothing else is asked for.
+fn check_strict(call: &Call<'_>, stages: crate::bson::Array<'_>) -> Result<()> {
+    if !call.is_set("apiStrict") {
+        return Ok(());
+    }
+    let refused = |what: String| Err(Error::new(ErrorCode::API_STRICT_ERROR, what));
+    if call.value("explain").is_some() {
+        return refused("Provided apiStrict:true with the option 'explain' of aggregate".to_owned());
+    }
+    match stages.values().filter_map(|stage| stage.as_document()).find(|stage| !is_stable(*stage)) {
+        Some(stage) => refused(format!("stage {stage} is not allowed with 'apiStrict: true' in API Version 1")),
+        None => Ok(()),
+    }
+}
+
+/// Whether a stage is part of the stable API.
+pub(super) fn is_stable(stage: Document<'_>) -> bool {
+    let Some(first) = stage.first() else { return true };
+    match &*first.name.to_str_lossy() {
+        "$collStats" => first.value.as_document().is_none_or(|spec| spec.elements().all(|field| field.name == "count")),
+        name => !UNSTABLE.contains(&name),
+    }
+}
+
+/// The stages that are not part of the stable API, but for some of `$collStats`.
+const UNSTABLE: [&str; 8] = [
+    "$currentOp",
+    "$indexStats",
+    "$listLocalSessions",
+    "$listSessions",
+    "$planCacheStats",
+    "$search",
+    "$searchMeta",
+    "$vectorSearch",
+];
+
+/// Refuses a read concern of stages that read no documents.
+fn check_read_level(call: &Call<'_>, stages: crate::bson::Array<'_>) -> Result<()> {
+    const LOCAL: [&str; 3] = ["$currentOp", "$listLocalSessions", "$planCacheStats"];
+    let level = call.generic.read_concern.level;
+    if matches!(level, None | Some(ReadLevel::Local)) {
+        return Ok(());
+    }
+    match named(stages).next().filter(|(name, _)| LOCAL.contains(&&**name)) {
+        Some((name, _)) => {
+            let what = format!("Aggregation stage {name} requires the read concern level 'local'");
+            Err(Error::new(ErrorCode::INVALID_OPTIONS, what))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Refuses stages that no transaction has.
 fn check_in_transaction(call: &Call<'_>, stages: crate::bson::Array<'_>) -> Result<()> {
     const STAGES: [&str; 8] = [
@@ -138,9 +207,8 @@ fn check_in_transaction(call: &Call<'_>, stages: crate::bson::Array<'_>) -> Resu
     if !call.is_in_transaction() {
         return Ok(());
     }
-    let mut names = stages.values().filter_map(|stage| stage.as_document()?.first()).map(|first| first.name);
-    match names.find(|name| STAGES.iter().any(|stage| *name == *stage)) {
-        Some(name) => {
+    match named(stages).find(|(name, _)| STAGES.contains(&&**name)) {
+        Some((name, _)) => {
             let what = format!("{name} cannot be used in a transaction");
             Err(Error::new(ErrorCode::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, what))
         }
@@ -190,7 +258,9 @@ impl Told {
         let report = first.and_then(|stage| stage.as_report().cloned());
         Self(match report {
             Some(report) if report.name == "$currentOp" => operations(call, report.spec.view()),
-            Some(report) if report.name == "$listLocalSessions" => sessions(call, report.spec.view()),
+            Some(report) if ["$listLocalSessions", "$listSessions"].contains(&report.name) => {
+                sessions(call, report.spec.view())
+            }
             _ => Vec::new(),
         })
     }
@@ -199,7 +269,7 @@ impl Told {
 impl Server for Told {
     fn report(&self, report: &Report) -> Result<Rows> {
         match report.name {
-            "$currentOp" | "$listLocalSessions" => Ok(Box::new(self.0.clone().into_iter().map(Ok))),
+            "$currentOp" | "$listLocalSessions" | "$listSessions" => Ok(Box::new(self.0.clone().into_iter().map(Ok))),
             name => Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("{name} is not supported"))),
         }
     }

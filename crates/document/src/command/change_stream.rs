@@ -34,7 +34,8 @@ pub(super) fn open(call: &Call<'_>, stages: Array<'_>, operand: Value<'_>, batch
         let what = "$changeStream cannot run with a readConcern other than 'majority'";
         return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
     }
-    let options = StreamOptions::parse(operand)?;
+    let mut options = StreamOptions::parse(operand)?;
+    options.image_seconds = call.state.parameters.image_seconds(&call.state.database)?;
     let (watched, namespace) = watched(call, options.all_databases)?;
     // A stream does not compare as the collection that it is about.
     let collation = Collation::of_operation(call.value("collation"))?.flatten();

@@ -8,9 +8,10 @@ use super::commands::Command;
 use super::parse::check_field;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuilder, Kind, Value, long_of};
+use crate::bson::{Document, DocumentBuilder, Kind, Value, ValueBuf, long_of};
 use crate::catalog::index_spec::ID_INDEX;
-use crate::catalog::{CollectionState, Entry, Index, Namespace};
+use crate::catalog::{CollectionState, Entry, Index, IndexChanges, IndexSpec, Namespace};
+use crate::expr::value::truth;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] =
@@ -58,7 +59,15 @@ fn coll_mod(call: &Call<'_>) -> Result<Reply> {
         Some(Entry::View(view)) => {
             refuse(
                 call,
-                &["index", "validator", "validationLevel", "validationAction", "cappedSize", "cappedMax"],
+                &[
+                    "index",
+                    "validator",
+                    "validationLevel",
+                    "validationAction",
+                    "cappedSize",
+                    "cappedMax",
+                    "changeStreamPreAndPostImages",
+                ],
                 "a view",
             )?;
             modify_view(call, &namespace, &view)?;
@@ -84,9 +93,10 @@ fn refuse(call: &Call<'_>, options: &[&str], of: &str) -> Result<()> {
 }
 
 fn modify(call: &Call<'_>, namespace: &Namespace, state: &CollectionState, reply: &mut Reply) -> Result<()> {
-    if call.is_set("dryRun") {
-        let what = "'dryRun' is only for the change of an index to a unique one, which is not supported";
-        return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
+    let converts = call.document("index").is_some_and(|index| is_given(index, "unique"));
+    if call.is_set("dryRun") && !converts {
+        let what = "'dryRun' is only for the change of an index to a unique one";
+        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
     }
     let mut changes = DocumentBuilder::new();
     for option in ["validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"] {
@@ -125,19 +135,18 @@ fn modify_index(
         check_field("collMod.index", field, &element.value)?;
     }
     let given = |name: &str| change.get(name).filter(|value| !value.is_nullish());
-    if given("unique").is_some() || given("prepareUnique").is_some() {
-        let what = "an index cannot be changed to a unique one; create another one";
-        return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
-    }
+    let flag = |name: &str| given(name).map(|value| truth(&value));
     let index = match (given("name"), given("keyPattern")) {
         (Some(_), Some(_)) => return invalid("Cannot specify both key pattern and name."),
         (None, None) => return invalid("Must specify either index name or key pattern."),
-        (Some(name), None) => by_name(namespace, state, name.as_str().unwrap_or_default())?,
-        (None, Some(pattern)) => by_pattern(namespace, state, pattern.as_document().unwrap_or(Document::empty()))?,
+        (Some(name), None) => by_name(namespace, state, name.as_str().unwrap_or_default(), change)?,
+        (None, Some(pattern)) => {
+            by_pattern(namespace, state, pattern.as_document().unwrap_or(Document::empty()), change)?
+        }
     };
-    let hidden = given("hidden").map(|value| crate::expr::value::truth(&value));
-    let seconds = given("expireAfterSeconds");
-    if hidden.is_none() && seconds.is_none() {
+    let (hidden, seconds) = (flag("hidden"), given("expireAfterSeconds"));
+    let (unique, prepare_unique) = (flag("unique"), flag("prepareUnique"));
+    if hidden.is_none() && seconds.is_none() && unique.is_none() && prepare_unique.is_none() {
         return invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field");
     }
     let seconds = match seconds.and_then(|seconds| long_of(&seconds)) {
@@ -149,22 +158,87 @@ fn modify_index(
     if seconds.is_some() && old.pattern.fields().len() > 1 {
         return invalid("TTL indexes are single-field indexes, compound indexes do not support TTL");
     }
-    call.state.database.modify_index(namespace.as_str(), &old.name, hidden, seconds)?;
+    // What an index is already is no change.
+    let prepare_unique = prepare_unique.filter(|prepare| *prepare != old.prepare_unique && !old.unique);
+    if prepare_unique.is_some() && (hidden.is_some() || seconds.is_some() || unique.is_some()) {
+        return invalid("a change of 'prepareUnique' cannot be combined with another one");
+    }
+    if let Some(unique) = unique {
+        convert(call, namespace, old, unique, reply)?;
+    }
+    let changes = IndexChanges { hidden, expire_after_seconds: seconds, prepare_unique };
+    if hidden.is_some() || seconds.is_some() || prepare_unique.is_some() {
+        call.state.database.modify_index(namespace.as_str(), &old.name, &changes)?;
+    }
     if let Some(seconds) = seconds {
         if let Some(old) = old.expire_after_seconds {
             reply.append("expireAfterSeconds_old", i64::from(old));
         }
         reply.append("expireAfterSeconds_new", i64::from(seconds));
     }
-    if let Some(hidden) = hidden.filter(|hidden| *hidden != old.hidden) {
-        reply.append("hidden_old", old.hidden).append("hidden_new", hidden);
+    for (name, old, new) in [("hidden", old.hidden, hidden), ("prepareUnique", old.prepare_unique, prepare_unique)] {
+        if let Some(new) = new.filter(|new| *new != old) {
+            reply.append(format!("{name}_old"), old).append(format!("{name}_new"), new);
+        }
     }
     Ok(())
 }
 
-fn by_name(namespace: &Namespace, state: &CollectionState, name: &str) -> Result<Arc<Index>> {
+/// Whether a change has a field that is not null.
+fn is_given(change: Document<'_>, name: &str) -> bool {
+    change.get(name).is_some_and(|value| !value.is_nullish())
+}
+
+/// Makes an index unique for which no document was given the key of another for a while, or checks whether it could be.
+fn convert(call: &Call<'_>, namespace: &Namespace, old: &IndexSpec, unique: bool, reply: &mut Reply) -> Result<()> {
+    if !unique {
+        return Err(Error::bad_value("an index cannot be made one that is not unique"));
+    }
+    if old.unique {
+        return Ok(());
+    }
+    if !old.prepare_unique {
+        let what = "Cannot make an index unique that does not have 'prepareUnique: true'";
+        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    }
+    let (database, name) = (&call.state.database, &old.name);
+    let shared = database.shared_keys(namespace.as_str(), name, VIOLATIONS_MAX)?;
+    if !shared.is_empty() {
+        return Err(violated(&shared));
+    }
+    if call.is_set("dryRun") {
+        return Ok(());
+    }
+    database.rebuild_index(namespace.as_str(), name, Some(true)).map_err(|error| match error.code() {
+        ErrorCode::DUPLICATE_KEY => violated(&[]),
+        _ => error,
+    })?;
+    reply.append("unique_new", true);
+    Ok(())
+}
+
+/// The most groups of documents with the same key that an error tells.
+const VIOLATIONS_MAX: usize = 100;
+
+/// `CannotConvertIndexToUnique` (359), with the `_id`s of documents that have the same key.
+fn violated(shared: &[Vec<ValueBuf>]) -> Error {
+    let mut info = DocumentBuilder::new();
+    info.open_array("violations");
+    for ids in shared {
+        info.push_document().open_array("ids");
+        ids.iter().for_each(|id| {
+            info.push(id);
+        });
+        info.close().close();
+    }
+    info.close();
+    let what = "Cannot convert the index to unique. Please resolve conflicting documents before running collMod again.";
+    Error::new(ErrorCode::CANNOT_CONVERT_INDEX_TO_UNIQUE, what).with_err_info(info.finish().into_bytes())
+}
+
+fn by_name(namespace: &Namespace, state: &CollectionState, name: &str, change: Document<'_>) -> Result<Arc<Index>> {
     if name == ID_INDEX {
-        return Err(id_index());
+        return Err(id_index(change));
     }
     state
         .schema()
@@ -173,15 +247,23 @@ fn by_name(namespace: &Namespace, state: &CollectionState, name: &str) -> Result
         .ok_or_else(|| Error::new(ErrorCode::INDEX_NOT_FOUND, format!("cannot find index {name} for ns {namespace}")))
 }
 
-fn by_pattern(namespace: &Namespace, state: &CollectionState, pattern: Document<'_>) -> Result<Arc<Index>> {
+fn by_pattern(
+    namespace: &Namespace,
+    state: &CollectionState,
+    pattern: Document<'_>,
+    change: Document<'_>,
+) -> Result<Arc<Index>> {
     if crate::bson::equal(&Value::Document(pattern), &Value::Document(doc! {"_id": 1}.view())) {
-        return Err(id_index());
+        return Err(id_index(change));
     }
     super::indexes::by_pattern(&state.schema(), pattern)?.ok_or_else(|| {
         Error::new(ErrorCode::INDEX_NOT_FOUND, format!("cannot find index {pattern} for ns {namespace}"))
     })
 }
 
-fn id_index() -> Error {
+fn id_index(change: Document<'_>) -> Error {
+    if is_given(change, "expireAfterSeconds") {
+        return Error::new(ErrorCode::INVALID_OPTIONS, "the index of _id does not support TTL");
+    }
     Error::bad_value("the index of _id cannot be hidden or changed")
 }

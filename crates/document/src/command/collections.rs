@@ -5,20 +5,15 @@ use super::commands::Command;
 use super::cursors::plan_killed;
 use super::parse::wrong_type;
 use super::spec::{Field, FieldType, Privilege, Target};
-use crate::aggregate;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf, long_of};
 use crate::catalog::{CollectionOptions, Entry, IndexSpec, Namespace, Schema};
 use crate::collation::Collation;
-use crate::expr::Context;
 use crate::expr::value::truth;
 
 /// The types of numbers.
 const NUMBERS: &[Kind] = FieldType::Number.kinds();
-
-/// The most views that are on each other.
-const VIEW_DEPTH_MAX: usize = 20;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
@@ -45,8 +40,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("renameCollection", Target::Namespace, "Gives a collection another name.", rename)
         .fields(&[
             Field::required("to", FieldType::String),
-            Field::optional("dropTarget", FieldType::OneOf(&[Kind::Bool, Kind::Binary])),
-            Field::optional("stayTemp", FieldType::Bool),
+            Field::optional("dropTarget", FieldType::OneOf(&[Kind::Bool, Kind::Binary])).not_null(),
+            Field::optional("stayTemp", FieldType::StrictBool),
             Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
         ])
         .needs(&[Privilege::on_cluster("renameCollection")])
@@ -100,9 +95,13 @@ fn create(call: &Call<'_>) -> Result<Reply> {
                 return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
             }
             // Options of collections are checked, and a view has none of them.
-            let others = collection_options(call, &["viewOn", "pipeline", "capped", "size", "max"]);
-            CollectionOptions::parse(others.view())?;
-            view_options(call, &namespace, on, Array::empty(), call.value("collation"))?
+            let others = collection_options(call, &["viewOn", "pipeline", "size", "max"]);
+            let parsed = CollectionOptions::parse(others.view())?;
+            if parsed.keeps_images {
+                let what = "'changeStreamPreAndPostImages' is not supported on views";
+                return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+            }
+            view_options(call, on, Array::empty(), call.value("collation"))
         }
     };
     let catalog = call.state.database.catalog();
@@ -136,27 +135,17 @@ fn collection_options(call: &Call<'_>, left_out: &[&str]) -> DocumentBuf {
 }
 
 /// The options of a view.
-///
-/// # Errors
-/// As [`check_view`].
-fn view_options(
-    call: &Call<'_>,
-    namespace: &Namespace,
-    on: &str,
-    otherwise: Array<'_>,
-    collation: Option<Value<'_>>,
-) -> Result<DocumentBuf> {
+fn view_options(call: &Call<'_>, on: &str, otherwise: Array<'_>, collation: Option<Value<'_>>) -> DocumentBuf {
     let stages = call.array("pipeline").unwrap_or(otherwise);
     let stages = ValueBuf::array(stages.values().filter(|stage| !stage.is_nullish()));
     let pipeline = stages.view().as_array().unwrap_or(Array::empty());
-    check_view(call, namespace, on, pipeline)?;
     let mut options = doc! {"viewOn": on, "pipeline": pipeline};
     if let Some(collation) = collation {
         let mut builder = DocumentBuilder::new();
         builder.append_all(options.view()).append("collation", collation);
         options = builder.finish();
     }
-    Ok(options)
+    options
 }
 
 /// How many indexes a collection has: that of `_id` counts, unless the collection was asked to be clustered by it.
@@ -211,42 +200,6 @@ fn check_id_index(call: &Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a view that cannot be read.
-///
-/// # Errors
-/// `BadValue` (2) without a collection, those of the stages, `OptionNotSupportedOnView` (167) for a pipeline that
-/// writes, `GraphContainsCycle` (5), `ViewDepthLimitExceeded` (165).
-fn check_view(call: &Call<'_>, view: &Namespace, on: &str, pipeline: Array<'_>) -> Result<()> {
-    if on.is_empty() {
-        return Err(Error::bad_value("'viewOn' cannot be empty"));
-    }
-    let parsed = aggregate::parse(pipeline, &Context::new(call.now_ms))?;
-    if parsed.stages().iter().any(|stage| stage.is_output()) {
-        let what = "The aggregation stages $out and $merge cannot be used in a view definition";
-        return Err(Error::new(ErrorCode::OPTION_NOT_SUPPORTED_ON_VIEW, what));
-    }
-    if parsed.starts_with_source() {
-        let what = "a view definition cannot begin with a stage that reads no collection";
-        return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
-    }
-    let mut next = Namespace::new(view.database(), on)?;
-    for _ in 0..VIEW_DEPTH_MAX {
-        if next == *view {
-            let what = format!("View cycle detected: {view}");
-            return Err(Error::new(ErrorCode::GRAPH_CONTAINS_CYCLE, what));
-        }
-        match call.state.database.catalog().find(&next) {
-            Some(Entry::View(options)) => match &options.view {
-                Some((on, _)) => next = Namespace::new(view.database(), on)?,
-                None => return Ok(()),
-            },
-            _ => return Ok(()),
-        }
-    }
-    let what = format!("View depth limit exceeded; maximum depth is {VIEW_DEPTH_MAX}");
-    Err(Error::new(ErrorCode::VIEW_DEPTH_LIMIT_EXCEEDED, what))
-}
-
 fn drop_collection(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;
     let mut reply = Reply::new();
@@ -285,6 +238,7 @@ fn drop_database(call: &Call<'_>) -> Result<Reply> {
     call.state.database.drop_database(name)?;
     let prefix = format!("{name}.");
     call.state.cursors.fail_over(|name| name.starts_with(&prefix), &plan_killed(name));
+    call.state.usage.forget_database(name);
     Ok(Reply::new())
 }
 
@@ -317,12 +271,12 @@ fn rename(call: &Call<'_>) -> Result<Reply> {
 /// Changes a view: what is not in the command stays.
 ///
 /// # Errors
-/// As [`check_view`].
+/// Those of [`Database::replace_view`](crate::Database::replace_view).
 pub(super) fn modify_view(call: &Call<'_>, namespace: &Namespace, view: &CollectionOptions) -> Result<()> {
     let Some((old_on, old_pipeline)) = &view.view else { return Ok(()) };
     let on = call.text("viewOn").unwrap_or(old_on);
     let collation = view.document().get("collation");
-    let options = view_options(call, namespace, on, Array::from_document(old_pipeline.view()), collation)?;
+    let options = view_options(call, on, Array::from_document(old_pipeline.view()), collation);
     call.state.database.replace_view(namespace.as_str(), options.view())
 }
 

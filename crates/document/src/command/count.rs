@@ -25,7 +25,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("count", Target::Collection, "Counts documents.", count)
         .fields(&[
             Field::optional("query", FieldType::Object),
-            Field::optional("limit", FieldType::Long),
+            Field::optional("limit", FieldType::Any),
             Field::optional("skip", FieldType::Long).at_least(0),
             Field::optional("hint", FieldType::Any),
             Field::optional("collation", FieldType::Object),
@@ -58,14 +58,24 @@ pub(super) fn query(call: &Call<'_>) -> Result<Query> {
     let context = call.context()?;
     let mut query = Query::new(Filter::parse(call.document_or_empty("query"), &context)?.with_implied());
     query.collation = context.collation;
-    query.hint = call.value("hint").map(hint).transpose()?.flatten();
+    query.hint = call.request.body.get("hint").map(hint).transpose()?.flatten();
     if call.command.name == "count" {
         query.counts = true;
         query.skip = call.count("skip").unwrap_or_default();
         // A negative limit was how old clients asked for a single batch.
-        query.limit = call.long("limit").map(i64::unsigned_abs).filter(|limit| *limit > 0);
+        query.limit = limit(call)?.map(i64::unsigned_abs).filter(|limit| *limit > 0);
     }
     Ok(query)
+}
+
+/// The limit of a count, which is a whole number and not the least one, whose size is none.
+fn limit(call: &Call<'_>) -> Result<Option<i64>> {
+    let Some(value) = call.request.body.get("limit") else { return Ok(None) };
+    if !value.kind().is_number() || value.as_exact_i64() == Some(i64::MIN) {
+        return Err(Error::bad_value(format!("'limit' must be a number whose size has 64 bits, it is {value}")));
+    }
+    let what = || format!("'limit' must be a whole number of 64 bits, it is {value}");
+    value.as_exact_i64().map(Some).ok_or_else(|| Error::new(ErrorCode::FAILED_TO_PARSE, what()))
 }
 
 fn explain(call: &Call<'_>) -> Result<Reply> {
@@ -115,15 +125,17 @@ fn view_pipeline(call: &Call<'_>, namespace: &Namespace, query: &Query) -> Docum
         body.push_document().append("$count", "count").close();
     }
     body.close().open_document("cursor").close();
-    append_collation(call, &mut body);
+    append_options(call, &mut body);
     body.finish()
 }
 
-/// Appends the collation of the command to that which is run in its place.
-fn append_collation(call: &Call<'_>, body: &mut DocumentBuilder) {
-    call.value("collation").into_iter().for_each(|collation| {
-        body.append("collation", collation);
-    });
+/// Appends the collation and the hint of the command to that which is run in its place.
+fn append_options(call: &Call<'_>, body: &mut DocumentBuilder) {
+    for option in ["collation", "hint"] {
+        call.value(option).into_iter().for_each(|value| {
+            body.append(option, value);
+        });
+    }
 }
 
 fn count_on_view(call: &Call<'_>, namespace: &Namespace, query: &Query) -> Result<u64> {
@@ -171,7 +183,11 @@ fn distinct(call: &Call<'_>) -> Result<Reply> {
             }
         }
     }
-    Ok(values.reply())
+    let mut reply = values.reply();
+    if let Some(at) = call.scoped.snapshot_at {
+        reply.append("atClusterTime", Value::Timestamp(at));
+    }
+    Ok(reply)
 }
 
 /// A `distinct` on a view is a pipeline whose documents are looked at as those of a collection.
@@ -185,7 +201,7 @@ fn distinct_on_view(call: &Call<'_>, namespace: &Namespace, key: &str, mut value
         body.append(top, 1);
     }
     body.close().close().close().open_document("cursor").close();
-    append_collation(call, &mut body);
+    append_options(call, &mut body);
     let path = Path::new(key);
     for_each(call, &body.finish(), &mut |document| values.add_all(document, &path))?;
     Ok(values.reply())

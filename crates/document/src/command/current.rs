@@ -8,6 +8,7 @@ use super::parse::wrong_type;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::catalog::Namespace;
 use crate::query::Filter;
 
 /// The commands of this file.
@@ -125,7 +126,9 @@ fn kill_op(call: &Call<'_>) -> Result<Reply> {
 fn top(call: &Call<'_>) -> Result<Reply> {
     let mut reply = Reply::new();
     reply.open_document("totals").append("note", "all times in microseconds");
-    call.state.usage.append_to(&mut reply);
+    let catalog = call.state.database.catalog();
+    let exists = |name: &str| Namespace::parse(name).is_ok_and(|namespace| catalog.find(&namespace).is_some());
+    call.state.usage.append_to(&mut reply, &exists);
     reply.close();
     Ok(reply)
 }

@@ -40,7 +40,7 @@ fn explain(call: &Call<'_>) -> Result<Reply> {
 }
 
 /// Appends what is the same for all commands: the command, and the server.
-fn append_rest(call: &Call<'_>, body: Document<'_>, reply: &mut Reply) {
+pub(super) fn append_rest(call: &Call<'_>, body: Document<'_>, reply: &mut Reply) {
     reply.append("command", body);
     reply.open_document("serverInfo").append("host", &host::name()).append("port", 0);
     reply.append("version", &call.state.options.version).append("gitVersion", env!("CARGO_PKG_VERSION")).close();

@@ -3,16 +3,15 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use md5::{Digest, Md5};
-
 use super::call::{Call, Reply};
 use super::indexes::is_view;
 use crate::base::Result;
-use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder};
 use crate::catalog::{CollectionState, Entry, Namespace};
 use crate::collation::Collated;
 use crate::exec::Execution;
 use crate::plan::explain::{Executed, Shown, stages, stats};
+use crate::plan::shape::{append_written, long_hash, shape, short_hash};
 use crate::plan::{Plan, Query};
 
 /// Explains a query over a collection.
@@ -31,7 +30,7 @@ pub(super) fn explain_query(
     let collation = query.collation.clone();
     let explained = explain(call, state, query, shown)?;
     let stats = explained.executed.map(|executed| stats(&explained.tree, executed));
-    Ok(reply(namespace, shown, &collation, &explained.planned, stats.as_ref()))
+    Ok(reply(namespace, shown, &collation, &explained, &explained.planned, stats.as_ref()))
 }
 
 /// A write that is explained.
@@ -80,11 +79,14 @@ pub(super) fn explain_write(call: &Call<'_>, query: Query, write: Write<'_>) -> 
         let tree = over(&explained.tree, Some(executed.returned));
         stats(&tree, Executed { returned: 0, ..executed })
     });
-    Ok(reply(&namespace, shown, &collation, &over(&explained.planned, None), stats.as_ref()))
+    Ok(reply(&namespace, shown, &collation, &explained, &over(&explained.planned, None), stats.as_ref()))
 }
 
 /// The stages of a query, and what it did when it was run.
 struct Explained {
+    shape: String,
+    /// Whether an index filter limits the indexes.
+    filtered: bool,
     planned: DocumentBuf,
     tree: DocumentBuf,
     executed: Option<Executed>,
@@ -92,16 +94,24 @@ struct Explained {
 
 fn explain(call: &Call<'_>, state: Option<&CollectionState>, query: Query, shown: Shown<'_>) -> Result<Explained> {
     let (query, began) = (Arc::new(query), call.state.now_ms());
+    let shape = shape(&query);
+    let filtered = state.is_some_and(|state| state.filters.of(|| shape.clone()).is_some());
     let Some(state) = state else {
         let executed = call.executes.then(Executed::default);
         let planned = stages(&Plan::Nothing, &query, shown, None);
-        return Ok(Explained { planned, tree: stages(&Plan::Nothing, &query, shown, executed), executed });
+        return Ok(Explained {
+            shape,
+            filtered,
+            planned,
+            tree: stages(&Plan::Nothing, &query, shown, executed),
+            executed,
+        });
     };
     let mut execution = Execution::open(call.reader()?, state, Arc::clone(&query))?;
     execution.watch(&call.interrupt);
     let planned = stages(execution.plan(), &query, shown, None);
     if !call.executes {
-        return Ok(Explained { tree: planned.clone(), planned, executed: None });
+        return Ok(Explained { shape, filtered, tree: planned.clone(), planned, executed: None });
     }
     let mut executed = Executed::default();
     while execution.next_match()?.is_some() {
@@ -111,34 +121,34 @@ fn explain(call: &Call<'_>, state: Option<&CollectionState>, query: Query, shown
     (executed.keys, executed.documents) = (counts.keys.get(), counts.documents.get());
     executed.millis = u64::try_from(call.state.now_ms().saturating_sub(began)).unwrap_or_default();
     let tree = stages(execution.plan(), &query, shown, Some(executed));
-    Ok(Explained { planned, tree, executed: Some(executed) })
+    Ok(Explained { shape, filtered, planned, tree, executed: Some(executed) })
 }
 
 fn reply(
     namespace: &Namespace,
     shown: Shown<'_>,
     collation: &Collated,
+    explained: &Explained,
     planned: &DocumentBuf,
     stats: Option<&DocumentBuf>,
 ) -> Reply {
-    let mut shape = String::new();
-    append_shape(&mut shape, shown.filter);
-    write!(shape, "{} {}", shown.sort, shown.projection).expect("a String takes any text");
+    let mut written = String::new();
+    append_written(&mut written, shown.filter);
+    write!(written, "{} {}", shown.sort, shown.projection).expect("a String takes any text");
     if let Some(collation) = collation {
-        write!(shape, " {}", collation.document()).expect("a String takes any text");
+        write!(written, " {}", collation.document()).expect("a String takes any text");
     }
     let mut reply = Reply::new();
-    reply
-        .append("explainVersion", "1")
-        .append("queryShapeHash", &format!("{}{}", hash(&shape, "1"), hash(&shape, "2")));
+    reply.append("explainVersion", "1").append("queryShapeHash", &long_hash(&written));
     reply.open_document("queryPlanner");
-    reply.append("namespace", namespace.as_str()).append("indexFilterSet", false).append("parsedQuery", shown.filter);
+    reply.append("namespace", namespace.as_str()).append("indexFilterSet", explained.filtered);
+    reply.append("parsedQuery", shown.filter);
     if let Some(collation) = collation {
         reply.append("collation", collation.document());
     }
-    let short = &hash(&shape, "3")[..8];
-    reply.append("queryHash", short).append("planCacheShapeHash", short);
-    reply.append("planCacheKey", &hash(&format!("{shape}{planned:?}"), "4")[..8]);
+    let short = short_hash(&explained.shape);
+    reply.append("queryHash", &short).append("planCacheShapeHash", &short);
+    reply.append("planCacheKey", &short_hash(&format!("{}{planned:?}", explained.shape)));
     reply.append("maxIndexedOrSolutionsReached", false).append("maxIndexedAndSolutionsReached", false);
     reply.append("maxScansToExplodeReached", false).append("winningPlan", planned);
     reply.open_array("rejectedPlans").close().close();
@@ -146,30 +156,4 @@ fn reply(
         reply.append("executionStats", stats);
     }
     reply
-}
-
-/// Appends the shape of a filter: its names and operators, without values.
-fn append_shape(shape: &mut String, document: Document<'_>) {
-    shape.push('{');
-    for element in document {
-        write!(shape, "{}:", element.name).expect("a String takes any text");
-        let branches = element.name == "$and" || element.name == "$or" || element.name == "$nor";
-        match element.value {
-            Value::Array(array) if branches => {
-                array.values().filter_map(|value| value.as_document()).for_each(|branch| append_shape(shape, branch));
-            }
-            Value::Document(inner) if inner.first().is_some_and(|first| first.name.as_bytes().starts_with(b"$")) => {
-                append_shape(shape, inner);
-            }
-            _ => shape.push('?'),
-        }
-        shape.push(',');
-    }
-    shape.push('}');
-}
-
-/// A hash of a shape in hexadecimal digits.
-fn hash(shape: &str, kind: &str) -> String {
-    let hash = Md5::new_with_prefix(kind).chain_update(shape).finalize();
-    hash.iter().map(|byte| format!("{byte:02X}")).collect()
 }

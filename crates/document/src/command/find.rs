@@ -184,6 +184,9 @@ pub(super) fn hint(value: Value<'_>) -> Result<Option<Hint>> {
         Value::String(name) => Ok(Some(Hint::Name(name.to_str_lossy().into_owned()))),
         Value::Document(pattern) => match pattern.get("$natural") {
             _ if pattern.is_empty() => Ok(None),
+            Some(_) if pattern.elements().nth(1).is_some() => {
+                Err(Error::bad_value("a hint of '$natural' must have no other field"))
+            }
             Some(natural) => Ok(Some(Hint::Natural { reverse: natural_direction(&natural)? })),
             None => Ok(Some(Hint::Pattern(DocumentBuf::from(pattern)))),
         },

@@ -284,6 +284,10 @@ fn read_concern(command: &Declaration, concern: Document<'_>, begins: bool) -> R
         }
     }
     let invalid = |what: String| Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    let (least, clock_begins) = (Timestamp { time: 0, increment: 0 }, Timestamp { time: 0, increment: 1 });
+    if parsed.after == Some(least) || parsed.at.is_some_and(|at| at == least || at == clock_begins) {
+        return invalid("a cluster time of a read concern cannot be a null timestamp".to_owned());
+    }
     if parsed.at.is_some() && parsed.level != Some(ReadLevel::Snapshot) {
         return invalid("readConcern.atClusterTime is only allowed for readConcern level 'snapshot'".to_owned());
     }
@@ -321,7 +325,8 @@ fn writes_by_pipeline(body: Document<'_>) -> bool {
 
 /// Reads a write concern.
 fn write_concern(command: &Declaration, body: Document<'_>, concern: Document<'_>) -> Result<WriteConcern> {
-    if command.access != Access::Write && !writes_by_pipeline(body) {
+    // A pipeline takes one whether it writes or not.
+    if command.access != Access::Write && command.name != "aggregate" && !writes_by_pipeline(body) {
         return Err(Error::new(ErrorCode::INVALID_OPTIONS, "Command does not support writeConcern"));
     }
     let failed = |what: String| Error::new(ErrorCode::FAILED_TO_PARSE, what);
@@ -391,7 +396,7 @@ fn check_api(command: &Declaration, body: Document<'_>) -> Result<()> {
     let Some(version) = version else {
         if strict || body.get("apiDeprecationErrors").is_some() {
             let what = "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion";
-            return Err(Error::new(ErrorCode::API_VERSION_ERROR, what));
+            return Err(Error::new(ErrorCode::new(4_886_600), what));
         }
         return Ok(());
     };

@@ -44,7 +44,7 @@ pub(super) const COMMANDS: &[Command] = &[
         ])
         .needs(&[Privilege::on_collection("listIndexes")])
         .stable(),
-    Command::new("reIndex", Target::Collection, "Would build the indexes of a collection again.", re_index)
+    Command::new("reIndex", Target::Collection, "Builds the indexes of a collection again.", re_index)
         .needs(&[Privilege::on_collection("reIndex")]),
 ];
 
@@ -215,10 +215,26 @@ fn id_spec(schema: &Schema) -> DocumentBuf {
     spec.finish()
 }
 
+/// Builds all indexes but that of `_id`, which is the order of the documents, again.
 fn re_index(call: &Call<'_>) -> Result<Reply> {
-    call.namespace()?;
-    let what = "reIndex is not supported: drop the index and create it again; 'validate' tells whether it is right";
-    Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what))
+    let (namespace, entry) = call.entry()?;
+    if call.state.options.replica_set {
+        let what = "reIndex is only allowed on a standalone server";
+        return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
+    }
+    let schema = existing(&namespace, entry, "ns does not exist: ")?.schema();
+    for index in schema.others() {
+        call.check()?;
+        call.state.database.rebuild_index(namespace.as_str(), &index.spec.name, None)?;
+    }
+    let mut reply = Reply::new();
+    reply.append("nIndexesWas", index_count(&schema)).append("nIndexes", index_count(&schema));
+    reply.open_array("indexes").push(&id_spec(&schema));
+    schema.others().for_each(|index| {
+        reply.push(index.spec.document());
+    });
+    reply.close();
+    Ok(reply)
 }
 
 /// The collection that a command is about.

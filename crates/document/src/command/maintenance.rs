@@ -33,7 +33,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .needs(&[Privilege::on_collection("validate")]),
     Command::new("compact", Target::Collection, "Compacts the tables of a collection and its indexes.", compact)
         .fields(&[
-            Field::optional("force", FieldType::Bool),
+            Field::optional("force", FieldType::StrictBool),
             Field::optional("dryRun", FieldType::StrictBool),
             Field::optional("freeSpaceTargetMB", FieldType::Long).at_least(1),
         ])
@@ -42,7 +42,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .fields(&[
             Field::optional("lock", FieldType::Bool),
             Field::optional("async", FieldType::Bool),
-            Field::optional("fsyncLockAcquisitionTimeoutMillis", FieldType::Long),
+            Field::optional("fsyncLockAcquisitionTimeoutMillis", FieldType::OneOf(&[Kind::Int32])),
         ])
         .needs(&[Privilege::on_cluster("fsync")])
         .admin_only(),

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use spinney::Durability;
+
 use super::call::{Call, Reply};
 use super::commands::Command;
 use super::generic;
@@ -9,6 +11,7 @@ use super::parse::wrong_type;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuilder, Kind, Value};
+use crate::collection::WriteOptions;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
@@ -20,6 +23,15 @@ pub(super) const COMMANDS: &[Command] = &[
         .any_fields()
         .needs(&[Privilege::on_cluster("setParameter")])
         .admin_only(),
+    Command::new(
+        "getDefaultRWConcern",
+        Target::Value(&[]),
+        "Tells which read and write concern commands have that name none.",
+        default_concerns,
+    )
+    .fields(&[Field::optional("inMemory", FieldType::Bool)])
+    .needs(&[Privilege::on_cluster("getDefaultRWConcern")])
+    .admin_only(),
     Command::new(
         "setFeatureCompatibilityVersion",
         Target::Value(&[Kind::String]),
@@ -89,12 +101,18 @@ const PARAMETERS: &[Parameter] = &[
         set: None,
     },
     Parameter {
+        name: "logComponentVerbosity",
+        at_startup: true,
+        get: |call, reply, name| call.state.verbosity.append_to(reply, name),
+        set: Some(|call, value| call.state.verbosity.set(value)),
+    },
+    Parameter {
         name: "logLevel",
         at_startup: true,
         get: |call, reply, name| {
-            reply.append(name, call.state.settings.log_level.load(Ordering::Relaxed));
+            reply.append(name, call.state.verbosity.level());
         },
-        set: Some(set_log_level),
+        set: Some(|call, value| call.state.verbosity.set_level(number("logLevel", &value)?)),
     },
     Parameter {
         name: "maxBSONDepth",
@@ -139,6 +157,9 @@ fn truth(name: &str, value: &Value<'_>) -> Result<bool> {
 }
 
 fn number(name: &str, value: &Value<'_>) -> Result<i64> {
+    if let Value::Bool(is) = value {
+        return Ok(i64::from(*is));
+    }
     let number = value.as_number().and_then(|number| number.trunc_to_i64());
     number.ok_or_else(|| Error::bad_value(format!("the parameter {name} is a number, and not {value}")))
 }
@@ -148,14 +169,6 @@ fn set_cursor_timeout(call: &Call<'_>, value: Value<'_>) -> Result<()> {
     let idle = u64::try_from(number).ok().filter(|idle| *idle > 0);
     let idle = idle.ok_or_else(|| Error::bad_value("cursorTimeoutMillis must be greater than 0"))?;
     call.state.settings.cursor_idle_ms.store(idle, Ordering::Relaxed);
-    Ok(())
-}
-
-fn set_log_level(call: &Call<'_>, value: Value<'_>) -> Result<()> {
-    let number = number("logLevel", &value)?;
-    let level = i32::try_from(number).ok().filter(|level| (0..=5).contains(level));
-    let level = level.ok_or_else(|| Error::bad_value("logLevel must be from 0 to 5"))?;
-    call.state.settings.log_level.store(level, Ordering::Relaxed);
     Ok(())
 }
 
@@ -238,6 +251,27 @@ fn set(call: &Call<'_>) -> Result<Reply> {
         }
         set(call, call.request.body.get(parameter.name).unwrap_or(Value::Null))?;
     }
+    Ok(reply)
+}
+
+fn default_concerns(call: &Call<'_>) -> Result<Reply> {
+    if !call.state.options.replica_set {
+        let what = "'getDefaultRWConcern' is not supported on standalone nodes.";
+        return Err(Error::new(ErrorCode::new(51_300), what));
+    }
+    let mut reply = Reply::new();
+    reply.open_document("defaultReadConcern").append("level", "local").close();
+    reply.open_document("defaultWriteConcern");
+    match call.durability(&WriteOptions { durability: call.state.options.durability, ..WriteOptions::default() }) {
+        Durability::Sync => reply.append("w", "majority"),
+        _ => reply.append("w", 1).append("j", false),
+    };
+    reply.append("wtimeout", 0).close();
+    reply.append("defaultWriteConcernSource", "implicit").append("defaultReadConcernSource", "implicit");
+    if call.is_set("inMemory") {
+        reply.append("inMemory", true);
+    }
+    reply.append("localUpdateWallClockTime", Value::DateTime(call.state.started_ms));
     Ok(reply)
 }
 

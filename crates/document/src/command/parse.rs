@@ -71,11 +71,10 @@ fn check_target(command: &Declaration, value: &Value<'_>) -> Result<()> {
     let name = command.name;
     match (command.target, value) {
         (Target::Collection, Value::String(_)) | (Target::CollectionOrDatabase, Value::String(_)) => Ok(()),
-        (Target::CollectionOrDatabase, value) if value.as_exact_i64() == Some(1) => Ok(()),
-        (Target::CollectionOrDatabase, value) if value.kind().is_number() => Err(Error::new(
-            ErrorCode::FAILED_TO_PARSE,
-            format!("Invalid command format: the '{name}' field must specify a collection name or 1"),
-        )),
+        (Target::CollectionOrDatabase, value) if value.as_f64() == Some(1.0) => Ok(()),
+        (Target::CollectionOrDatabase, value) if value.kind().is_number() => Err(Error::bad_value(format!(
+            "Invalid command format: the '{name}' field must specify a collection name or 1"
+        ))),
         (Target::Collection | Target::CollectionOrDatabase, other) => {
             let what = format!("collection name has invalid type {}", other.kind().name());
             Err(Error::new(ErrorCode::INVALID_NAMESPACE, what))

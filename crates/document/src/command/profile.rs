@@ -95,7 +95,10 @@ fn with_operators(filter: Document<'_>) -> DocumentBuf {
 pub(super) fn note(call: &Call<'_>, micros: u64, done: &Result<DocumentBuf>) {
     let environment = call.state.database.environment();
     let database = call.request.database;
-    let Some(verdict) = call.state.profiler.verdict(database, micros, || environment.random()) else { return };
+    let logs_all = call.state.verbosity.logs_commands();
+    let Some(verdict) = call.state.profiler.verdict(database, micros, logs_all, || environment.random()) else {
+        return;
+    };
     let document = describe(call, micros, done);
     if !verdict.takes(&document) {
         return;

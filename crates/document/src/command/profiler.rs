@@ -3,24 +3,23 @@
 //! # Concurrency
 //!
 //! A command that is not slow, where nothing is profiled, reads two atomics. The latch guards the settings of
-//! databases; documents are written under the latch of their profile only.
+//! databases.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::base::Result;
-use crate::base::num::u64_of;
-use crate::bson::{DocumentBuf, ValueBuf};
+use crate::base::{ErrorCode, Result};
+use crate::bson::DocumentBuf;
 use crate::collection::handle::WriteOptions;
 use crate::database::Database;
 use crate::expr::Context;
 use crate::query::Filter;
 
-/// The most bytes of the documents in a `system.profile`; the oldest are removed.
-pub const PROFILE_BYTES_MAX: u64 = 1 << 20;
+/// The most bytes of the documents in a `system.profile`, of which the oldest make room.
+pub const PROFILE_BYTES_MAX: i64 = 1 << 20;
 
 /// What decides whether a command is profiled and whether it is logged as slow.
 #[derive(Debug)]
@@ -41,7 +40,6 @@ pub struct Profile {
     pub level: i32,
     /// Which commands are profiled and logged, instead of the slow ones.
     pub filter: Option<Arc<ProfileFilter>>,
-    kept: Arc<Mutex<Kept>>,
 }
 
 /// A filter of the documents of a profile.
@@ -53,15 +51,6 @@ pub struct ProfileFilter {
     pub filter: Filter,
 }
 
-/// What a `system.profile` holds, the oldest first.
-#[derive(Debug, Default)]
-struct Kept {
-    /// Whether what was there before is known.
-    known: bool,
-    documents: VecDeque<(ValueBuf, u64)>,
-    bytes: u64,
-}
-
 /// What becomes of a command that has ended.
 #[derive(Clone, Debug)]
 pub struct Verdict {
@@ -71,7 +60,6 @@ pub struct Verdict {
     pub profile: bool,
     /// What its document must match for both.
     pub filter: Option<Arc<ProfileFilter>>,
-    kept: Arc<Mutex<Kept>>,
 }
 
 impl Default for Profiler {
@@ -118,32 +106,32 @@ impl Profiler {
     pub fn change(&self, database: &str, change: impl FnOnce(&mut Profile)) {
         let mut databases = self.databases.lock();
         let profile = databases.entry(database.to_owned()).or_default();
-        let was = profile.level;
         change(profile);
-        if was == 0 && profile.level > 0 {
-            // The collection may have been dropped meanwhile.
-            profile.kept = Arc::default();
-        }
         let active = databases.values().filter(|profile| profile.level > 0 || profile.filter.is_some()).count();
         // A command that begins or ends meanwhile is seen by the old or the new settings.
         self.active.store(active, Ordering::Relaxed);
     }
 
     /// What becomes of a command of a database that took some microseconds; nothing when it is neither logged nor
-    /// profiled. `random` decides which commands are sampled.
+    /// profiled. With `logs_all` each command is logged; else `random` decides which of the slow ones are.
     #[must_use]
-    pub fn verdict(&self, database: &str, micros: u64, random: impl FnOnce() -> u64) -> Option<Verdict> {
+    pub fn verdict(
+        &self,
+        database: &str,
+        micros: u64,
+        logs_all: bool,
+        random: impl FnOnce() -> u64,
+    ) -> Option<Verdict> {
         let is_slow = i64::try_from(micros / 1000).unwrap_or(i64::MAX) >= i64::from(self.slow_ms());
-        if !is_slow && self.active.load(Ordering::Relaxed) == 0 {
+        if !is_slow && !logs_all && self.active.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let profile = self.of(database);
         let sampled = profile.filter.is_some() || is_slow && is_sampled(self.sample_rate(), random);
         let verdict = Verdict {
-            log: sampled,
+            log: sampled || logs_all,
             profile: profile.level > 0 && (sampled || profile.level > 1),
             filter: profile.filter,
-            kept: profile.kept,
         };
         (verdict.log || verdict.profile).then_some(verdict)
     }
@@ -172,40 +160,28 @@ impl Verdict {
         self.filter.as_ref().is_none_or(|filter| filter.filter.matches(document.view()).unwrap_or(false))
     }
 
-    /// Writes a document to the profile of a database, and removes the oldest ones beyond [`PROFILE_BYTES_MAX`].
+    /// Writes a document to the profile of a database, a capped collection of [`PROFILE_BYTES_MAX`].
     ///
     /// # Errors
     /// Those of the engine.
     pub fn write(&self, database: &Database, name: &str, document: &DocumentBuf) -> Result<()> {
-        let collection = database.collection_or_create(&format!("{name}.system.profile"))?;
-        let mut kept = self.kept.lock();
-        if !kept.known {
-            for known in collection.documents() {
-                let known = known?;
-                if let Some(id) = known.view().get("_id") {
-                    kept.add(ValueBuf::from(id), u64_of(known.view().as_bytes().len()));
+        let namespace = format!("{name}.system.profile");
+        let collection = match database.collection(&namespace)? {
+            Some(collection) => collection,
+            None => {
+                let created =
+                    database.create_collection(&namespace, doc! {"capped": true, "size": PROFILE_BYTES_MAX}.view());
+                match created {
+                    // Another thread was first, with other options.
+                    Err(error) if error.code() == ErrorCode::NAMESPACE_EXISTS => {}
+                    created => created?,
                 }
+                database.collection_or_create(&namespace)?
             }
-            kept.known = true;
-        }
+        };
         // What a profile tells is no reason to wait for the device.
         let options = WriteOptions { durability: Some(spinney::Durability::Buffered), ..WriteOptions::default() };
-        let id = collection.insert_one_with(document.view(), options)?;
-        kept.add(id, u64_of(document.as_bytes().len()));
-        while kept.bytes > PROFILE_BYTES_MAX
-            && let Some((id, bytes)) = kept.documents.pop_front()
-        {
-            kept.bytes -= bytes;
-            collection.delete_by_id(id.view())?;
-        }
-        Ok(())
-    }
-}
-
-impl Kept {
-    fn add(&mut self, id: ValueBuf, bytes: u64) {
-        self.documents.push_back((id, bytes));
-        self.bytes += bytes;
+        collection.insert_one_with(document.view(), options).map(drop)
     }
 }
 
@@ -220,25 +196,26 @@ mod tests {
     #[test]
     fn slow_commands_are_logged_and_profiled_by_the_level() {
         let profiler = Profiler::default();
-        assert!(profiler.verdict("a", 99_999, random(0)).is_none());
-        let slow = profiler.verdict("a", 100_000, random(0)).unwrap();
+        assert!(profiler.verdict("a", 99_999, false, random(0)).is_none());
+        let slow = profiler.verdict("a", 100_000, false, random(0)).unwrap();
         assert!(slow.log && !slow.profile);
         profiler.change("a", |profile| profile.level = 1);
-        assert!(profiler.verdict("a", 1, random(0)).is_none());
-        assert!(profiler.verdict("a", 100_000, random(0)).unwrap().profile);
-        assert!(!profiler.verdict("b", 100_000, random(0)).unwrap().profile);
+        assert!(profiler.verdict("a", 1, false, random(0)).is_none());
+        assert!(profiler.verdict("a", 100_000, false, random(0)).unwrap().profile);
+        assert!(!profiler.verdict("b", 100_000, false, random(0)).unwrap().profile);
         profiler.change("a", |profile| profile.level = 2);
-        let fast = profiler.verdict("a", 1, random(0)).unwrap();
+        let fast = profiler.verdict("a", 1, false, random(0)).unwrap();
         assert!(!fast.log && fast.profile);
+        assert!(profiler.verdict("b", 1, true, random(0)).unwrap().log);
     }
 
     #[test]
     fn a_share_is_sampled() {
         let profiler = Profiler::default();
         profiler.set_sample_rate(0.5);
-        assert!(profiler.verdict("a", 100_000, random(u64::MAX / 4)).is_some());
-        assert!(profiler.verdict("a", 100_000, random(u64::MAX / 4 * 3)).is_none());
+        assert!(profiler.verdict("a", 100_000, false, random(u64::MAX / 4)).is_some());
+        assert!(profiler.verdict("a", 100_000, false, random(u64::MAX / 4 * 3)).is_none());
         profiler.set_sample_rate(0.0);
-        assert!(profiler.verdict("a", 100_000, random(0)).is_none());
+        assert!(profiler.verdict("a", 100_000, false, random(0)).is_none());
     }
 }

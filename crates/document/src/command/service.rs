@@ -16,6 +16,7 @@ use super::state::{Counters, ServiceOptions, State};
 use super::table::table;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder};
+use crate::catalog::Namespace;
 use crate::database::Database;
 
 /// Runs commands on a database. Cheap to clone.
@@ -146,7 +147,11 @@ impl Service {
             return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
         }
         let now_ms = self.state.now_ms();
-        let interrupt = Arc::new(Interrupt::after(Arc::clone(self.state.database.environment()), generic.max_time_ms));
+        let mut limit_ms = generic.max_time_ms;
+        if command.access == Access::Read && request.body.get("maxTimeMS").is_none() {
+            limit_ms = self.state.parameters.read_ms(&self.state.database)?;
+        }
+        let interrupt = Arc::new(Interrupt::after(Arc::clone(self.state.database.environment()), limit_ms));
         let scoped = Scoped::default();
         let call = Call {
             state: &self.state,
@@ -167,8 +172,10 @@ impl Service {
 
     /// Notes how long a command took on its collection.
     fn note_usage(&self, call: &Call<'_>, micros: u64) {
-        if let Some(collection) = call.collection_name() {
-            self.state.usage.add(&format!("{}.{collection}", call.request.database), call.command.name, micros);
+        // A name that is none is not counted, and neither is one that is none any more.
+        let Some(collection) = call.collection_name().filter(|_| call.command.name != "drop") else { return };
+        if let Ok(namespace) = Namespace::new(call.request.database, collection) {
+            self.state.usage.add(namespace.as_str(), call.command.name, micros);
         }
     }
 

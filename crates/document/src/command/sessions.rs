@@ -18,11 +18,13 @@ const ANY: Target = Target::Value(&[]);
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::new("startSession", ANY, "Begins a session.", start_session).stable(),
+    Command::new("startSession", ANY, "Begins a session.", start_session).any_fields(),
     Command::new("endSessions", Target::Value(&[Kind::Array]), "Ends sessions.", end_sessions).stable(),
     Command::new("refreshSessions", Target::Value(&[Kind::Array]), "Keeps sessions.", refresh_sessions).stable(),
-    Command::new("killSessions", Target::Value(&[Kind::Array]), "Ends what runs in sessions.", kill_sessions).stable(),
+    Command::new("killSessions", Target::Value(&[Kind::Array]), "Ends what runs in sessions.", kill_sessions)
+        .any_fields(),
     Command::new("killAllSessions", Target::Value(&[Kind::Array]), "Ends what runs in users' sessions.", kill_all)
+        .any_fields()
         .needs(&[Privilege::on_cluster("killAnySession")]),
     Command::new(
         "killAllSessionsByPattern",

@@ -1,11 +1,12 @@
 //! What commands share while the service runs.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use spinney::Durability;
 
 use super::cursors::{Cursors, Limits};
+use super::kept_parameters::ClusterParameters;
 use super::lines::Lines;
 use super::operations::Operations;
 use super::profiler::Profiler;
@@ -13,6 +14,7 @@ use super::slow::SlowCommands;
 use super::spec::Declaration;
 use super::timing::Timings;
 use super::usage::Usage;
+use super::verbosity::Verbosity;
 use crate::bson::DocumentBuilder;
 use crate::database::Database;
 use crate::session::{Sessions, Snapshots};
@@ -86,6 +88,10 @@ pub struct State {
     pub started_ms: i64,
     /// What may be changed while the service runs.
     pub settings: Settings,
+    /// How much is logged, by servers that log.
+    pub verbosity: Verbosity,
+    /// Parameters that are kept in the database.
+    pub parameters: ClusterParameters,
     /// Numbers of requests, connections and bytes, which the server that takes them keeps.
     pub network: Network,
 }
@@ -112,6 +118,8 @@ impl State {
             others: OnceLock::new(),
             lines: Arc::default(),
             started_ms,
+            verbosity: Verbosity::default(),
+            parameters: ClusterParameters::default(),
             network: Network::default(),
         }
     }
@@ -140,8 +148,6 @@ pub struct Settings {
     pub other_members: AtomicI64,
     /// After how many milliseconds without a `getMore` a cursor is closed.
     pub cursor_idle_ms: AtomicU64,
-    /// How much is to be logged, by servers that log.
-    pub log_level: AtomicI32,
     /// Whether less is to be logged.
     pub quiet: AtomicBool,
 }

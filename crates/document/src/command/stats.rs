@@ -45,7 +45,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("dbHash", Target::Value(&[]), "Gives hashes of the documents of collections.", db_hash)
         .aliases(&["dbhash"])
         .fields(&[
-            Field::optional("collections", FieldType::Array),
+            Field::optional("collections", FieldType::Any),
             Field::optional("skipTempCollections", FieldType::Bool),
         ])
         .any_fields()

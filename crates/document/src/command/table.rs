@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use super::call::Commands;
 use super::commands::Table;
 use super::{
-    aggregate, bulk_write, capped, coll_mod, collections, count, current, explain, explain_writes, find,
-    find_and_modify, general, get_more, indexes, info, insert, lists, maintenance, parameters, plan_cache, profile,
-    server_status, sessions, stats, writes,
+    aggregate, bulk_write, capped, cluster_parameters, coll_mod, collections, count, current, explain, explain_writes,
+    find, find_and_modify, general, get_more, indexes, info, insert, lists, maintenance, metadata, parameters,
+    plan_cache, profile, server_status, sessions, stats, writes,
 };
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -15,6 +15,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         aggregate::COMMANDS,
         bulk_write::COMMANDS,
         capped::COMMANDS,
+        cluster_parameters::COMMANDS,
         coll_mod::COMMANDS,
         collections::COMMANDS,
         count::COMMANDS,
@@ -29,6 +30,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         insert::COMMANDS,
         lists::COMMANDS,
         maintenance::COMMANDS,
+        metadata::COMMANDS,
         parameters::COMMANDS,
         profile::COMMANDS,
         plan_cache::COMMANDS,

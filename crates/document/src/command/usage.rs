@@ -58,9 +58,17 @@ impl Usage {
         self.namespaces.lock().remove(namespace);
     }
 
-    /// Appends a document for each collection.
-    pub fn append_to(&self, builder: &mut DocumentBuilder) {
-        for (namespace, times) in &*self.namespaces.lock() {
+    /// Forgets the collections of a database.
+    pub fn forget_database(&self, name: &str) {
+        let prefix = format!("{name}.");
+        self.namespaces.lock().retain(|namespace, _| !namespace.starts_with(&prefix));
+    }
+
+    /// Appends a document for each collection that there is.
+    pub fn append_to(&self, builder: &mut DocumentBuilder, exists: &dyn Fn(&str) -> bool) {
+        let mut namespaces = self.namespaces.lock();
+        namespaces.retain(|namespace, _| exists(namespace));
+        for (namespace, times) in &*namespaces {
             builder.open_document(namespace.as_bytes());
             let sum = |kinds: &[usize]| kinds.iter().fold(Times::default(), |sum, kind| sum.plus(times[*kind]));
             append(builder, "total", sum(&[0, 1, 2, 3, 4, 5]));
@@ -90,12 +98,15 @@ mod tests {
         usage.add("a.c", "drop", 1);
         usage.forget("a.c");
         let mut builder = DocumentBuilder::new();
-        usage.append_to(&mut builder);
+        usage.add("a.d", "find", 1);
+        usage.add("b.e", "find", 1);
+        usage.forget_database("b");
+        usage.append_to(&mut builder, &|namespace| namespace != "a.d");
         let shown = builder.finish().view().to_json();
         assert!(
             shown.starts_with(r#"{"a.b":{"total":{"time":7000,"count":2},"readLock":{"time":3000,"count":1}"#),
             "{shown}"
         );
-        assert!(!shown.contains("a.c"));
+        assert!(!["a.c", "a.d", "b.e"].iter().any(|gone| shown.contains(gone)), "{shown}");
     }
 }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use crate::aggregate::Rows;
 use crate::base::{Environment, Error, ErrorCode, Result, System};
-use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, ObjectIds};
+use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, ObjectIds, ValueBuf};
 use crate::catalog::index_spec::ID_INDEX;
-use crate::catalog::{Catalog, CollectionOptions, CollectionState, Committer, Entry, IndexSpec, Namespace};
+use crate::catalog::{
+    Catalog, CollectionOptions, CollectionState, Committer, Entry, IndexChanges, IndexSpec, Namespace,
+};
 use crate::collection::build::build;
+use crate::collection::duplicate::shared_keys;
 use crate::collection::handle::transact;
 use crate::collection::{Collection, DocumentTransaction, WriteOptions};
 use crate::pipeline::aggregation::{AggregateOptions, aggregate_now};
@@ -158,9 +161,11 @@ impl Database {
     /// Gives a view other options, `viewOn` and `pipeline`.
     ///
     /// # Errors
-    /// `NamespaceNotFound` (26) when there is no such view, and those of [`CollectionOptions::parse`].
+    /// `NamespaceNotFound` (26) when there is no such view, and as [`Self::create_collection`].
     pub fn replace_view(&self, namespace: &str, options: Document<'_>) -> Result<()> {
-        self.catalog.replace_view(&Namespace::parse(namespace)?, CollectionOptions::parse(options)?)
+        let (namespace, options) = (Namespace::parse(namespace)?, CollectionOptions::parse(options)?);
+        view::check(&self.catalog, &namespace, &options)?;
+        self.catalog.replace_view(&namespace, options)
     }
 
     /// Drops a collection with its indexes, or a view; whether there was one.
@@ -289,27 +294,61 @@ impl Database {
         self.catalog.drop_indexes(collection.state(), &numbers)
     }
 
-    /// Hides an index from queries or shows it, or changes its time to live.
+    /// Changes options of an index that change nothing of its entries.
     ///
     /// # Errors
     /// `NamespaceNotFound` (26), `IndexNotFound` (27), and those of [`IndexSpec::parse`].
-    pub fn modify_index(
-        &self,
-        namespace: &str,
-        name: &str,
-        hidden: Option<bool>,
-        expire_after_seconds: Option<i32>,
-    ) -> Result<()> {
+    pub fn modify_index(&self, namespace: &str, name: &str, changes: &IndexChanges) -> Result<()> {
         let collection = self.existing(namespace)?;
         self.catalog.modify(collection.state(), |schema| {
             let index = schema.indexes.iter_mut().find(|index| index.spec.name == name);
-            let index = index.ok_or_else(|| {
-                let what = format!("cannot find index {name} for ns {namespace}");
-                Error::new(ErrorCode::INDEX_NOT_FOUND, what)
-            })?;
-            *index = Arc::new(index.with_spec(index.spec.with(hidden, expire_after_seconds)?));
+            let index = index.ok_or_else(|| no_index(namespace, name))?;
+            *index = Arc::new(index.with_spec(index.spec.with(changes)?));
             Ok(())
         })
+    }
+
+    /// Builds an index again, with the constraint of a unique one when `unique` is told, and puts the new one in the
+    /// place of the old one. Writers go on, and the old one is used meanwhile.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26), `IndexNotFound` (27); `DuplicateKey` (11000) when two documents have the same key, the
+    /// old index stays then; those of the engine.
+    pub fn rebuild_index(&self, namespace: &str, name: &str, unique: Option<bool>) -> Result<()> {
+        let collection = self.existing(namespace)?;
+        let old = collection.schema().index(name).cloned().ok_or_else(|| no_index(namespace, name))?;
+        // A name that no other index has, for as long as both are there.
+        let other_name = format!("{name}_rebuilt_{}", old.number);
+        let new = self.catalog.add_again(collection.state(), &old.spec.rebuilt(&other_name, unique)?)?;
+        let added = [new];
+        let built = build(&self.catalog, collection.state(), &added)
+            .and_then(|()| self.catalog.finish_indexes(collection.state(), &added))
+            .and_then(|()| {
+                self.catalog.modify(collection.state(), |schema| {
+                    for index in &mut schema.indexes {
+                        let name = match index.number {
+                            number if number == old.number => &other_name,
+                            number if number == added[0].number => name,
+                            _ => continue,
+                        };
+                        *index = Arc::new(index.with_spec(index.spec.rebuilt(name, None)?));
+                    }
+                    Ok(())
+                })
+            });
+        let gone = if built.is_ok() { old.number } else { added[0].number };
+        self.catalog.drop_indexes(collection.state(), &[gone])?;
+        built
+    }
+
+    /// The `_id`s of documents that have the same key of an index, a group for each such key, of up to `max` groups.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26), `IndexNotFound` (27); those of the engine.
+    pub fn shared_keys(&self, namespace: &str, name: &str, max: usize) -> Result<Vec<Vec<ValueBuf>>> {
+        let collection = self.existing(namespace)?;
+        let index = collection.schema().index(name).cloned().ok_or_else(|| no_index(namespace, name))?;
+        shared_keys(self.catalog.engine(), collection.state(), &index, max)
     }
 
     /// Changes options of a collection, such as `{validator: .., validationLevel: "off"}`; one that is null is taken
@@ -409,4 +448,8 @@ impl Database {
     fn handle(&self, state: Arc<CollectionState>) -> Collection {
         Collection::new(Arc::clone(&self.catalog), state, Arc::clone(&self.ids), Arc::clone(&self.environment))
     }
+}
+
+fn no_index(namespace: &str, name: &str) -> Error {
+    Error::new(ErrorCode::INDEX_NOT_FOUND, format!("cannot find index {name} for ns {namespace}"))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::context::Context;
 use super::tree::{Call, Expression, Function};
-use super::value::error;
+use super::value::{TEXT_BYTES_MAX, error, too_large};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, Document, Text, Value};
 use crate::path::Path;
@@ -53,6 +53,7 @@ impl<'c> Parser<'c> {
         }
         let expression = match value {
             Value::String(text) if text.as_bytes().starts_with(b"$") => self.path(text),
+            Value::String(text) if text.len() >= TEXT_BYTES_MAX => Err(too_large(text.len())),
             Value::Document(document) => self.document(document),
             Value::Array(array) => Ok(Expression::Array(self.items(array)?)),
             other => Ok(Expression::constant(other)),

@@ -275,7 +275,7 @@ pub fn follow<'a>(value: Value<'a>, parts: &[Part]) -> Val<'a> {
 
 fn follow_array(array: Array<'_>, parts: &[Part]) -> Val<'static> {
     let found = array.values().filter_map(|value| match value {
-        Value::Document(_) | Value::Array(_) => follow(value, parts).into_buf(),
+        Value::Document(_) => follow(value, parts).into_buf(),
         _ => None,
     });
     let found: Vec<ValueBuf> = found.collect();

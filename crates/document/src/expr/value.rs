@@ -4,6 +4,15 @@ use crate::base::num::usize_of;
 use crate::base::{Error, Result};
 use crate::bson::{Array, Document, DocumentBuf, Kind, Text, Value, ValueBuf};
 
+/// The bytes from which on a text is too large for expressions.
+pub const TEXT_BYTES_MAX: usize = 16 << 20;
+
+/// 16493, for a text of at least [`TEXT_BYTES_MAX`].
+#[must_use]
+pub fn too_large(bytes: usize) -> Error {
+    error(16493, format!("a string of {bytes} bytes is too large, it must have fewer than {TEXT_BYTES_MAX}"))
+}
+
 /// A value, or the lack of one, that an expression gives.
 #[derive(Clone, Debug)]
 pub enum Val<'a> {

@@ -176,13 +176,15 @@ impl Aggregation {
     }
 }
 
+/// The name under which clients ask for all sessions.
+const SESSIONS: &str = "config.system.sessions";
+
 /// Refuses a first stage that a target does not have.
 fn check_target(target: &Target, pipeline: &Pipeline) -> Result<()> {
     let invalid = |what: String| Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
     let first = pipeline.stages().first();
     let name = first.map_or("", |stage| stage.name());
-    let of_database =
-        ["$documents", "$currentOp", "$listLocalSessions", "$listSessions", "$changeStream"].contains(&name);
+    let of_database = ["$documents", "$currentOp", "$listLocalSessions", "$changeStream"].contains(&name);
     match target {
         Target::Database(_) if !of_database => {
             if name.is_empty() {
@@ -192,6 +194,9 @@ fn check_target(target: &Target, pipeline: &Pipeline) -> Result<()> {
         }
         Target::Database(database) if name == "$currentOp" && database != "admin" => {
             invalid("$currentOp must be run against the 'admin' database with {aggregate: 1}".to_owned())
+        }
+        Target::Collection(namespace) if name == "$listSessions" && namespace.as_str() != SESSIONS => {
+            invalid(format!("{name} may only be run against {SESSIONS}"))
         }
         Target::Collection(_) if ["$documents", "$currentOp", "$listLocalSessions"].contains(&name) => {
             let on = if name == "$currentOp" { "the 'admin' database" } else { "a database" };

@@ -12,6 +12,7 @@ use crate::catalog::{Entry, Namespace};
 use crate::exec::Execution;
 use crate::plan::Hint;
 use crate::plan::explain::{Executed, Shown, stages, stats};
+use crate::plan::shape::{append_stage, append_written, long_hash, shape, short_hash};
 
 /// Appends how a pipeline over a collection or view would run.
 ///
@@ -28,6 +29,7 @@ pub(super) fn collection(
 ) -> Result<()> {
     let resolved = view::resolve(&collections.parts.catalog, namespace, &run.context)?;
     let whole = resolved.pipeline.then(pipeline);
+    reply.append("queryShapeHash", &shape_hash(pipeline));
     if whole.starts_with_source() {
         reply.open_array("stages");
         append_stages(reply, &whole);
@@ -54,6 +56,18 @@ pub(super) fn collection(
     append_stages(reply, &head.rest);
     reply.close();
     Ok(())
+}
+
+/// The hash of the shape of all stages.
+fn shape_hash(pipeline: &Pipeline) -> String {
+    let mut shape = String::new();
+    for step in pipeline.stages() {
+        match step.spec().get("$match") {
+            Some(Value::Document(filter)) => append_written(&mut shape, filter),
+            _ => append_stage(&mut shape, step.spec()),
+        }
+    }
+    long_hash(&shape)
 }
 
 fn append_stages(reply: &mut DocumentBuilder, pipeline: &Pipeline) {
@@ -89,11 +103,19 @@ fn planner(
         }
         (None, None) => DocumentBuf::new(),
     };
+    let shape = shape(&head.query);
+    let filtered = match collections.parts.catalog.find(namespace) {
+        Some(Entry::Collection(state)) => state.filters.of(|| shape.clone()).is_some(),
+        _ => false,
+    };
     let mut planner = DocumentBuilder::new();
-    planner.append("namespace", namespace.as_str()).append("indexFilterSet", false).append("parsedQuery", &filter);
+    planner.append("namespace", namespace.as_str()).append("indexFilterSet", filtered);
+    planner.append("parsedQuery", &filter);
     if let Some(collation) = &head.query.collation {
         planner.append("collation", collation.document());
     }
+    let short = short_hash(&shape);
+    planner.append("queryHash", &short).append("planCacheShapeHash", &short);
     planner.append("optimizedPipeline", true);
     let shown = Shown { filter: filter.view(), sort: sort.view(), projection: projection.view() };
     let (plan, stats) = plan(collections, namespace, head, shown, executes)?;

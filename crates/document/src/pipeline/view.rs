@@ -9,6 +9,9 @@ use crate::expr::Context;
 /// How many views may be on each other.
 pub const DEPTH_MAX: usize = 20;
 
+/// Stages that run over a database, or over nothing.
+const OF_DATABASES: [&str; 5] = ["$changeStream", "$currentOp", "$documents", "$listLocalSessions", "$listSessions"];
+
 /// What a name stands for.
 #[derive(Debug)]
 pub struct Resolved {
@@ -63,12 +66,19 @@ fn parse(stages: Document<'_>, context: &Context) -> Result<Pipeline> {
 pub fn check(catalog: &Catalog, namespace: &Namespace, options: &CollectionOptions) -> Result<()> {
     let Some((on, stages)) = &options.view else { return Ok(()) };
     let collation = options.collation.clone();
-    let mut open = vec![(Namespace::new(namespace.database(), on)?, 1)];
+    if on.is_empty() {
+        return Err(Error::bad_value("'viewOn' cannot be empty"));
+    }
     let pipeline = parse(stages.view(), &Context::default())?;
-    if let Some(stage) = pipeline.stages().iter().find(|stage| stage.is_output() || stage.as_report().is_some()) {
+    if let Some(stage) = pipeline.stages().iter().find(|stage| stage.is_output()) {
         let what = format!("The aggregation stage {} cannot be used in a view definition", stage.name());
         return Err(Error::new(ErrorCode::OPTION_NOT_SUPPORTED_ON_VIEW, what));
     }
+    if let Some(stage) = pipeline.stages().first().filter(|stage| OF_DATABASES.contains(&stage.name())) {
+        let what = format!("a view definition cannot begin with {}, which reads no collection", stage.name());
+        return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
+    }
+    let mut open = vec![(Namespace::new(namespace.database(), on)?, 1)];
     push_namespaces(&mut open, namespace.database(), &pipeline, 1)?;
     while let Some((next, depth)) = open.pop() {
         if next == *namespace {

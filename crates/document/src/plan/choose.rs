@@ -13,10 +13,11 @@ use super::index_scans::{is_id_pattern, of_collection, of_index};
 use super::limits::within_limits;
 use super::query::{Hint, Query};
 use super::scan::{KeyBounds, Scan};
+use super::shape::shape;
 use super::tree::Plan;
 use crate::base::{Error, ErrorCode, Result};
 use crate::catalog::index_spec::ID_INDEX;
-use crate::catalog::{CollectionState, Index, Schema};
+use crate::catalog::{CollectionState, Index, IndexFilter, Schema};
 use crate::collation::has_text;
 use crate::keys::encode_id;
 use crate::query::Filter;
@@ -63,18 +64,23 @@ pub fn plan(subject: Subject<'_>, query: &Query, estimate: Estimate<'_>) -> Resu
         return Ok(Plan::Nothing);
     }
     let asked = Asked::new(query);
-    let candidates = match &query.hint {
+    let limited = query.min.is_some() || query.max.is_some();
+    let filter = subject.collection.filters.of(|| shape(query)).filter(|_| !limited);
+    // An index filter is stronger than a hint.
+    let hint = query.hint.as_ref().filter(|_| filter.is_none());
+    let filter = filter.as_deref();
+    let candidates = match hint {
         Some(hint) => hinted(subject, &asked, hint)?,
-        None if query.min.is_some() || query.max.is_some() => {
+        None if limited => {
             let what = "When using min()/max() a hint of which index to use must be provided";
             return Err(Error::new(ErrorCode::new(51173), what));
         }
-        None => all(subject, &asked),
+        None => all(subject, &asked, filter),
     };
     let (bounded, whole): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| !candidate.is_unbounded());
-    if query.hint.is_none()
+    if hint.is_none()
         && bounded.is_empty()
-        && let Some(union) = by_branches(subject, &asked, estimate)?
+        && let Some(union) = by_branches(subject, &asked, filter, estimate)?
     {
         return Ok(union);
     }
@@ -84,8 +90,7 @@ pub fn plan(subject: Subject<'_>, query: &Query, estimate: Estimate<'_>) -> Resu
     let sorting = |candidate: &Candidate| query.sort.is_some() && candidate.sorted;
     let chosen = if bounded.is_empty() {
         let plain = |candidate: &Candidate| candidate.scan.index.is_none();
-        let of_use =
-            whole.into_iter().filter(|one| sorting(one) || plain(one) || covering(one) || query.hint.is_some());
+        let of_use = whole.into_iter().filter(|one| sorting(one) || plain(one) || covering(one) || hint.is_some());
         best(subject, query, of_use.collect(), estimate)?
     } else {
         let of_use = bounded.into_iter().chain(whole.into_iter().filter(sorting));
@@ -128,9 +133,14 @@ fn usable(subject: Subject<'_>) -> impl Iterator<Item = &Arc<Index>> {
     subject.schema.indexes.iter().filter(seen)
 }
 
-fn all(subject: Subject<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+/// The candidates of all indexes, or of those that an index filter has.
+fn all(subject: Subject<'_>, asked: &Asked<'_>, filter: Option<&IndexFilter>) -> Vec<Candidate> {
     let mut found = Vec::new();
-    for index in usable(subject).filter(|index| !index.spec.hidden) {
+    let allowed = |index: &&Arc<Index>| {
+        let spec = &index.spec;
+        !spec.hidden && filter.is_none_or(|filter| filter.allows(&spec.name, spec.pattern.document()))
+    };
+    for index in usable(subject).filter(allowed) {
         found.extend(of_index(asked, index, false, subject.collection.collation()));
     }
     // A scan of the collection is for its order, its bounds, or when there is nothing else.
@@ -173,6 +183,11 @@ fn hinted(subject: Subject<'_>, asked: &Asked<'_>, hint: &Hint) -> Result<Vec<Ca
         None if collection => of_collection(asked, stored, subject.is_capped()),
         None => return Err(bad()),
     };
+    let wildcard =
+        candidates.iter().any(|one| one.scan.index.as_ref().is_some_and(|index| index.spec.pattern.is_wildcard()));
+    if wildcard && (asked.query.min.is_some() || asked.query.max.is_some()) {
+        return Err(Error::new(ErrorCode::new(51174), "A wildcard index cannot be used with min() or max()"));
+    }
     if asked.query.min.is_some() || asked.query.max.is_some() {
         candidates = within_limits(asked.query, candidates, stored)?;
     }
@@ -190,7 +205,12 @@ fn same_pattern(index: &Index, pattern: crate::bson::Document<'_>) -> bool {
 }
 
 /// A plan for each branch of an `$or`, when all have bounds.
-fn by_branches(subject: Subject<'_>, asked: &Asked<'_>, estimate: Estimate<'_>) -> Result<Option<Plan>> {
+fn by_branches(
+    subject: Subject<'_>,
+    asked: &Asked<'_>,
+    filter: Option<&IndexFilter>,
+    estimate: Estimate<'_>,
+) -> Result<Option<Plan>> {
     if asked.branches.is_empty() {
         return Ok(None);
     }
@@ -202,7 +222,7 @@ fn by_branches(subject: Subject<'_>, asked: &Asked<'_>, estimate: Estimate<'_>) 
         }
         let query = Query::new(Filter::from_node(branch.clone()));
         let branch = Asked::new(&query);
-        let bounded = all(subject, &branch).into_iter().filter(|candidate| !candidate.is_unbounded()).collect();
+        let bounded = all(subject, &branch, filter).into_iter().filter(|candidate| !candidate.is_unbounded()).collect();
         let Some(chosen) = best(subject, &query, bounded, estimate)? else { return Ok(None) };
         match finish(&query, chosen) {
             Plan::Nothing => {}

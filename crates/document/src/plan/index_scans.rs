@@ -39,12 +39,13 @@ pub fn of_collection(asked: &Asked<'_>, stored: Option<&Collation>, capped: bool
 pub fn of_index(asked: &Asked<'_>, index: &Arc<Index>, forced: bool, stored: Option<&Collation>) -> Vec<Candidate> {
     let filter = asked.query.filter.root();
     if let Some(partial) = &index.spec.filter
+        && !forced
         && !implies(filter, partial.root())
     {
         return Vec::new();
     }
     if index.spec.pattern.is_wildcard() {
-        return super::wildcard::candidates(asked, index);
+        return super::wildcard::candidates(asked, index, forced);
     }
     let fields = fields_of(index);
     if !forced && fields.first().is_none_or(|first| !asked.mentions(first.path)) {

@@ -17,10 +17,12 @@ pub mod order;
 pub mod query;
 pub mod ranges;
 pub mod scan;
+pub mod shape;
 pub mod tree;
 pub mod wildcard;
 
 pub use choose::{Subject, plan};
 pub use query::{Hint, Query};
 pub use scan::{Group, KeyBounds, KeyFilter, Scan};
+pub use shape::shape;
 pub use tree::Plan;

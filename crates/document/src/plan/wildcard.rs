@@ -8,14 +8,16 @@ use super::ranges::compose;
 use super::scan::Scan;
 use crate::bson::{Document, Kind, Value};
 use crate::catalog::Index;
-use crate::keys::{Direction, wildcard_takes};
+use crate::keys::{Direction, KeyField, wildcard_takes};
 use crate::path::Path;
 use crate::query::bounds::{Bounds, Held, Interval};
 use crate::query::node::Node;
 
 /// The scans for each path of the filter of which the index has the values, and one by the fields before the wildcard.
+/// With `forced`, when the query must use the index, one of the whole index when there is no other and each document
+/// that the filter matches is in it.
 #[must_use]
-pub fn candidates(asked: &Asked<'_>, index: &Arc<Index>) -> Vec<Candidate> {
+pub fn candidates(asked: &Asked<'_>, index: &Arc<Index>, forced: bool) -> Vec<Candidate> {
     let fields = index.spec.pattern.fields();
     let Some((at, field)) = index.spec.pattern.wildcard().and_then(|at| Some((at, fields.get(at)?))) else {
         return Vec::new();
@@ -50,10 +52,32 @@ pub fn candidates(asked: &Asked<'_>, index: &Arc<Index>) -> Vec<Candidate> {
         Some(candidate(asked, index, with(path, value)))
     });
     let mut found: Vec<Candidate> = scans.collect();
-    if beside.iter().take(at).any(|bounds| !bounds.is_full()) {
+    if beside.iter().take(at).any(|bounds| !bounds.is_full())
+        || (forced && found.is_empty() && has_all(filter, field, index))
+    {
         found.push(candidate(asked, index, with(Bounds::full(), Bounds::full())));
     }
     found
+}
+
+/// Whether each document that a filter matches has a key: it has some value at a path of which the index has all
+/// values.
+fn has_all(filter: &Node, field: &KeyField, index: &Index) -> bool {
+    if index.projection().is_some() {
+        return false;
+    }
+    let taken = |path: &Path| wildcard_takes(field, None, &path.to_string());
+    match filter {
+        Node::And(parts) => parts.iter().any(|part| has_all(part, field, index)),
+        Node::Or(parts) => !parts.is_empty() && parts.iter().all(|part| has_all(part, field, index)),
+        Node::Leaf { path, test } => taken(path) && matches!(test.matches(None), Ok(false)),
+        Node::Not(part) => match &**part {
+            Node::Leaf { path, test } => taken(path) && matches!(test.matches(None), Ok(true)),
+            _ => false,
+        },
+        Node::ElementDocument { path, .. } | Node::ElementValue { path, .. } => taken(path),
+        _ => false,
+    }
 }
 
 fn candidate(asked: &Asked<'_>, index: &Arc<Index>, bounds: Vec<Bounds>) -> Candidate {

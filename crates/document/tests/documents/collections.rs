@@ -5,6 +5,7 @@ use std::sync::Arc;
 use spinney::env::sim::SimEnv;
 use spinney_document::base::Interrupt;
 use spinney_document::bson::{Document, DocumentBuf, Value};
+use spinney_document::catalog::IndexChanges;
 use spinney_document::collection::WriteOptions;
 use spinney_document::expr::Context;
 use spinney_document::plan::Query;
@@ -283,13 +284,14 @@ fn documents_expire_by_their_oldest_date() {
         sessions.documents().map(|document| document.unwrap().view().get("_id").unwrap().to_json()).collect();
     assert_eq!(ids, ["2", "5", "6", "7"]);
     assert_eq!(entries(&sessions), "at=4 end=2");
-    db.modify_index("app.sessions", "at", Some(true), Some(1)).unwrap();
+    let changes = IndexChanges { hidden: Some(true), expire_after_seconds: Some(1), ..IndexChanges::default() };
+    db.modify_index("app.sessions", "at", &changes).unwrap();
     let listed = db.list_indexes("app.sessions").unwrap()[1].view().to_json();
     assert_eq!(listed, r#"{"v":2,"key":{"at":1},"name":"at","hidden":true,"expireAfterSeconds":1}"#);
     assert_eq!(sessions.expire(6_000).unwrap(), 1);
     // By the clock of the machine, all dates are long past.
     assert_eq!(db.expire().unwrap(), 1);
-    assert_eq!(db.modify_index("app.sessions", "x", None, None).unwrap_err().code().number(), 27);
+    assert_eq!(db.modify_index("app.sessions", "x", &IndexChanges::default()).unwrap_err().code().number(), 27);
 }
 
 #[test]

@@ -418,7 +418,7 @@ fn an_index_never_changes_an_answer() {
             check(&collection, &case, None, &whole, &what);
             for spec in &specs {
                 // An index that lacks documents may be forced, and tells less then.
-                if !spec.contains("sparse") {
+                if !spec.contains("sparse") && !spec.contains("partialFilterExpression") {
                     check(&collection, &case, Some(Hint::Name(name_of(spec))), &whole, &what);
                 }
             }

@@ -15,7 +15,7 @@ use crate::peer::members;
 const ANY: FieldType = FieldType::Any;
 
 /// All commands of the server. Those about data are the library's.
-static COMMANDS: [Command; 39] = [
+static COMMANDS: [Command; 41] = [
     of_all(plain("hello", "Tells what the server is and can.", handshake::hello).any_fields()),
     of_all(
         plain("isMaster", "Tells what the server is and can, as older drivers ask.", handshake::hello)
@@ -83,6 +83,17 @@ static COMMANDS: [Command; 39] = [
     of_users(
         plain("getCmdLineOpts", "Tells how the server was started.", diagnostics::command_line)
             .needs(&[Privilege::on_cluster("getCmdLineOpts")])
+            .admin_only(),
+    ),
+    of_users(
+        plain("dropConnections", "Closes connections to other servers, of which there are none.", diagnostics::drop)
+            .fields(&[Field::required("hostAndPort", FieldType::Array)])
+            .needs(&[Privilege::on_cluster("dropConnections")])
+            .admin_only(),
+    ),
+    of_users(
+        rotated("logRotate", "Begins another file of the log, which goes to standard error here.", diagnostics::rotate)
+            .needs(&[Privilege::on_cluster("logRotate")])
             .admin_only(),
     ),
     of_users(
@@ -254,6 +265,12 @@ const fn plain(name: &'static str, help: &'static str, run: Run) -> library::Com
 /// A command whose first field is a name.
 const fn named(name: &'static str, help: &'static str, run: Run) -> library::Command<Run> {
     library::Command::with(name, Target::Value(&[Kind::String]), help, run)
+}
+
+/// A command whose first field tells which log is meant.
+const fn rotated(name: &'static str, help: &'static str, run: Run) -> library::Command<Run> {
+    const KINDS: &[Kind] = &[Kind::String, Kind::Bool, Kind::Int32, Kind::Int64, Kind::Double, Kind::Decimal128];
+    library::Command::with(name, Target::Value(KINDS), help, run)
 }
 
 /// A command of users.

@@ -6,7 +6,7 @@ use crate::base::num::{nearest_f64, trunc_to_i64};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::decimal::Rounding;
 use crate::bson::number::Number;
-use crate::bson::{Decimal128, Kind, ObjectId, Value};
+use crate::bson::{Decimal128, Kind, ObjectId, Timestamp, Value};
 use crate::expr::parser::Parser;
 use crate::expr::tree::{Call, Env, Expression, function};
 use crate::expr::value::{Val, error, truth};
@@ -28,14 +28,50 @@ pub(in crate::expr) fn double_text(number: f64) -> String {
     if number == 0.0 {
         return if number.is_sign_negative() { "-0".to_owned() } else { "0".to_owned() };
     }
-    if (1e-5..1e17).contains(&magnitude) {
+    if (1e-4..1e16).contains(&magnitude) {
         return plain;
     }
-    // Exponents have a sign and at least two digits.
     let text = format!("{number:e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    with_exponent(mantissa, exponent)
+}
+
+/// Exponents have a sign and at least two digits.
+fn with_exponent(mantissa: &str, exponent: &str) -> String {
     let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
     format!("{mantissa}e{sign}{digits:0>2}")
+}
+
+/// A double with six significant digits, without zeros at the end, as `$toLower` and others take it for a text.
+#[must_use]
+pub(in crate::expr) fn short_double_text(number: f64) -> String {
+    if number.is_nan() {
+        return "nan".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "inf".to_owned() } else { "-inf".to_owned() };
+    }
+    let text = format!("{number:.5e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let power: i32 = exponent.parse().unwrap_or_default();
+    let without_zeros = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    match usize::try_from(5 - power) {
+        Ok(decimals @ 0..=9) => without_zeros(&format!("{number:.decimals$}")),
+        _ => with_exponent(&without_zeros(mantissa), exponent),
+    }
+}
+
+/// A timestamp as `$toLower` and others take it for a text, such as `Jan  1 00:00:00:1`.
+#[must_use]
+pub(in crate::expr) fn timestamp_text(timestamp: Timestamp) -> String {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let civil = crate::bson::date::Civil::from_millis(i64::from(timestamp.time) * 1000);
+    let month = usize::from(civil.month).checked_sub(1).and_then(|month| MONTHS.get(month)).unwrap_or(&"");
+    let (day, hour, minute, second) = (civil.day, civil.hour, civil.minute, civil.second);
+    format!("{month} {day:>2} {hour:02}:{minute:02}:{second:02}:{}", timestamp.increment)
 }
 
 /// A date as conversions print it.
@@ -367,8 +403,32 @@ fn parse_double(text: &str) -> Option<f64> {
     if !trimmed.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return None;
     }
-    let number = f64::from_str(text).ok()?;
+    let number = match trimmed.strip_prefix("0x").or_else(|| trimmed.strip_prefix("0X")) {
+        Some(digits) => parse_hex_double(digits).map(|number| if negative { -number } else { number })?,
+        None => f64::from_str(text).ok()?,
+    };
     number.is_finite().then_some(number)
+}
+
+/// A number such as `1.8p-1` behind `0x`: hexadecimal digits, and a power of two.
+fn parse_hex_double(text: &str) -> Option<f64> {
+    let (digits, power) = match text.split_once(['p', 'P']) {
+        Some((digits, power)) => (digits, i32::from_str(power).ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let (mut number, mut scale) = (0.0_f64, 1.0_f64);
+    for digit in whole.chars() {
+        number = number * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    for digit in fraction.chars() {
+        scale /= 16.0;
+        number += scale * f64::from(digit.to_digit(16)?);
+    }
+    Some(number * 2.0_f64.powi(power))
 }
 
 fn to_decimal(value: &Value<'_>) -> Result<Value<'static>> {
@@ -404,7 +464,7 @@ fn to_date(value: &Value<'_>) -> Result<Value<'static>> {
     Ok(Value::DateTime(match value {
         Value::DateTime(millis) => *millis,
         Value::Timestamp(timestamp) => i64::from(timestamp.time) * 1000,
-        Value::ObjectId(id) => i64::from(id.seconds()) * 1000,
+        Value::ObjectId(id) => id.millis(),
         Value::Int64(number) => *number,
         Value::Double(number) => trunc_to_i64(*number).ok_or_else(|| out_of_range(value))?,
         Value::Decimal128(number) => Number::Decimal(number.to_integral(Rounding::TowardZero))

@@ -16,7 +16,7 @@ fn arguments<'a>(call: &'a Call, env: &Env<'a>) -> Result<Option<(String, Patter
     let (input, regex, options) = (call.argument(0, env)?, call.argument(1, env)?, call.argument(2, env)?);
     let name = call.name;
     let wrong = |kind: &str| error(51104, format!("{name} needs 'input' to be of type string, found {kind}"));
-    let input = text_or_null(&input, wrong)?.map(|text| text.to_str_lossy().into_owned());
+    let input = text_or_null(&input, wrong).map(|text| text.map(|text| text.to_str_lossy().into_owned()));
     let wrong = |kind: &str| error(51106, format!("{name} needs 'options' to be of type string, found {kind}"));
     let options = text_or_null(&options, wrong)?.map(|text| text.to_str_lossy().into_owned());
     let (source, own) = match regex.value() {
@@ -39,13 +39,15 @@ fn arguments<'a>(call: &'a Call, env: &Env<'a>) -> Result<Option<(String, Patter
     if options.as_ref().is_some_and(|options| options.contains('\0')) {
         return Err(error(51110, format!("{name}: regular expression options cannot contain an embedded null byte")));
     }
-    if !own.is_empty() && options.as_ref().is_some_and(|options| !options.is_empty()) {
+    if !own.is_empty() && options.is_some() {
         return Err(error(
             51107,
             format!("{name}: found regex option(s) specified in both 'regex' and 'option' fields"),
         ));
     }
-    let options = options.filter(|options| !options.is_empty()).unwrap_or(own);
+    // What is wrong with the pattern is told before what is wrong with the text.
+    let input = input?;
+    let options = options.unwrap_or(own);
     let Some(source) = source else {
         return Ok(None);
     };

@@ -2,10 +2,12 @@
 
 use crate::base::num::usize_of;
 use crate::base::{Error, Result};
+use crate::bson::decimal::Rounding;
+use crate::bson::number::Number;
 use crate::bson::{Text, Value, ValueBuf};
 use crate::expr::parser::Parser;
 use crate::expr::tree::{Call, Env, Expression, function};
-use crate::expr::value::{Val, as_text, count, error, exact_i32, int};
+use crate::expr::value::{TEXT_BYTES_MAX, Val, as_text, count, error, exact_i32, int, too_large};
 
 /// The text that a value is; nothing for null and missing.
 pub(in crate::expr) fn text_or_null<'v>(
@@ -29,8 +31,16 @@ function!(concat(call, env) {
             None => return Ok(Val::NULL),
         }
     }
-    Ok(Val::text(all))
+    sized(all)
 });
+
+/// A text that was put together, which has a limit.
+fn sized<'a>(text: Vec<u8>) -> Result<Val<'a>> {
+    if text.len() >= TEXT_BYTES_MAX {
+        return Err(too_large(text.len()));
+    }
+    Ok(Val::text(text))
+}
 
 /// The text that `$toLower`, `$substr` and others take: numbers and dates as they print, null as no text.
 pub(in crate::expr) fn coerced(value: &Val<'_>) -> Result<Vec<u8>> {
@@ -39,10 +49,10 @@ pub(in crate::expr) fn coerced(value: &Val<'_>) -> Result<Vec<u8>> {
         Value::Null | Value::Undefined => Vec::new(),
         Value::Int32(number) => number.to_string().into_bytes(),
         Value::Int64(number) => number.to_string().into_bytes(),
-        Value::Double(number) => super::convert::double_text(number).into_bytes(),
+        Value::Double(number) => super::convert::short_double_text(number).into_bytes(),
         Value::Decimal128(number) => number.to_string().into_bytes(),
         Value::DateTime(millis) => super::convert::date_text(millis).into_bytes(),
-        Value::Timestamp(timestamp) => format!("Timestamp({}, {})", timestamp.time, timestamp.increment).into_bytes(),
+        Value::Timestamp(timestamp) => super::convert::timestamp_text(timestamp).into_bytes(),
         other => return Err(error(16007, format!("can't convert from BSON type {} to String", other.kind().name()))),
     })
 }
@@ -108,7 +118,11 @@ function!(substr_bytes(call, env) {
     let number = |value: &Val<'_>, code: i32, what: &str| {
         let number = value.value().as_number();
         let number = number.ok_or_else(|| error(code, format!("{name}: {what} must be a numeric type (is BSON type {})", value.type_name())))?;
-        Ok::<i64, Error>(number.trunc_to_i64().unwrap_or_default())
+        // A decimal is rounded, and one that is no 64-bit integer is the least of them.
+        Ok::<i64, Error>(match number {
+            Number::Decimal(decimal) => Number::Decimal(decimal.to_integral(Rounding::HalfEven)).to_exact_i64().unwrap_or(i64::MIN),
+            number => number.trunc_to_i64().unwrap_or_default(),
+        })
     };
     let (start, length) = (number(&start, 16034, "starting index")?, number(&length, 16035, "length")?);
     if start < 0 {
@@ -184,8 +198,14 @@ fn index_of<'a>(call: &'a Call, env: &Env<'a>, by_chars: bool) -> Result<Val<'a>
         return Ok(Val::View(Value::Int32(-1)));
     }
     let (bytes, sought) = (text.as_bytes(), sought.as_bytes());
-    let end = starts[to];
-    let found = (from..=to).find(|at| bytes[starts[*at]..end].starts_with(sought));
+    let found = if by_chars {
+        // A match begins before the end, wherever it ends; no character begins at the end.
+        let nothing = bytes.is_empty() && sought.is_empty() && from == 0;
+        let mut begins = from..to;
+        if nothing { Some(0) } else { begins.find(|at| bytes[starts[*at]..].starts_with(sought)) }
+    } else {
+        (from..=to).find(|at| bytes[starts[*at]..starts[to]].starts_with(sought))
+    };
     Ok(Val::View(found.map_or(Value::Int32(-1), |at| int(i64::try_from(at).unwrap_or(i64::MAX)))))
 }
 
@@ -291,7 +311,7 @@ fn replace<'a>(call: &'a Call, env: &Env<'a>, all: bool) -> Result<Val<'a>> {
             }
         }
         out.extend_from_slice(text.as_bytes().get(start..).unwrap_or_default());
-        return Ok(Val::text(out));
+        return sized(out);
     }
     let Some(sought) = find_text else { return Ok(Val::NULL) };
     let (text, mut start) = (input.as_bytes(), 0);
@@ -307,7 +327,7 @@ fn replace<'a>(call: &'a Call, env: &Env<'a>, all: bool) -> Result<Val<'a>> {
         if all || text.is_empty() {
             out.extend_from_slice(replacement.as_bytes());
         }
-        return Ok(Val::text(out));
+        return sized(out);
     }
     while let Some(at) = find(&text[start..], sought.as_bytes()) {
         out.extend_from_slice(&text[start..start + at]);
@@ -318,7 +338,7 @@ fn replace<'a>(call: &'a Call, env: &Env<'a>, all: bool) -> Result<Val<'a>> {
         }
     }
     out.extend_from_slice(&text[start..]);
-    Ok(Val::text(out))
+    sized(out)
 }
 
 function!(replace_one(call, env) { replace(call, env, false) });
@@ -349,9 +369,9 @@ pub(in crate::expr) fn parse_replace(
 }
 
 /// What `$trim` removes when nothing is said: white space and the zero byte.
-const SPACES: [&str; 21] = [
+const SPACES: [&str; 20] = [
     "\0", " ", "\t", "\n", "\u{b}", "\u{c}", "\r", "\u{a0}", "\u{1680}", "\u{2000}", "\u{2001}", "\u{2002}",
-    "\u{2003}", "\u{2004}", "\u{2005}", "\u{2006}", "\u{2007}", "\u{2008}", "\u{2009}", "\u{200a}", "\u{2028}",
+    "\u{2003}", "\u{2004}", "\u{2005}", "\u{2006}", "\u{2007}", "\u{2008}", "\u{2009}", "\u{200a}",
 ];
 
 function!(trim(call, env) {

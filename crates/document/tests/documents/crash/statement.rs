@@ -222,7 +222,11 @@ impl Statement {
         match self {
             Self::Index(_, index) => db.create_indexes(name, &[json(INDEXES[*index])]).map(drop),
             Self::DropIndex(_, index) => db.drop_indexes(name, &index.map_or_else(|| "*".to_owned(), index_name)),
-            Self::Hide(_, index, hide) => db.modify_index(name, &index_name(*index), Some(*hide), None),
+            Self::Hide(_, index, hide) => db.modify_index(
+                name,
+                &index_name(*index),
+                &spinney_document::catalog::IndexChanges { hidden: Some(*hide), ..Default::default() },
+            ),
             Self::Validate(_, true) => db.modify_collection(name, json(VALIDATOR).view()),
             Self::Validate(_, false) => db.modify_collection(name, json(r#"{"validator":{}}"#).view()),
             Self::InsertMany(_, documents) => {

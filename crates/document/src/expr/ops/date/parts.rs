@@ -14,7 +14,7 @@ pub(in crate::expr::ops) fn millis_or_null(value: &Val<'_>) -> Result<Option<i64
     match value.value() {
         Value::DateTime(millis) => Ok(Some(millis)),
         Value::Timestamp(timestamp) => Ok(Some(i64::from(timestamp.time) * 1000)),
-        Value::ObjectId(id) => Ok(Some(i64::from(id.seconds()) * 1000)),
+        Value::ObjectId(id) => Ok(Some(id.millis())),
         value if value.is_nullish() => Ok(None),
         other => Err(error(16006, format!("can't convert from BSON type {} to Date", other.kind().name()))),
     }
