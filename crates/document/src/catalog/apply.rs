@@ -1,6 +1,7 @@
 //! Commits that the members of a replica set have agreed on, applied on each member.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use spinney::{Batch, Durability, Layout, TableId, decode_record};
 
@@ -20,6 +21,16 @@ pub struct Agreed<'a> {
     pub tables: &'a [(TableId, String)],
     /// Its place in the order of the set, the same on each member and greater than those of all commits before.
     pub position: u64,
+}
+
+/// A copy of the database is made: see [`Catalog::begin_copy`].
+#[derive(Debug)]
+pub struct Copying(Arc<Catalog>);
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        self.0.recorder().end_copy();
+    }
 }
 
 impl Catalog {
@@ -50,7 +61,8 @@ impl Catalog {
         add(&mut batch);
         batch.note(Note::with_position(bytes, commit.position));
         let mut write = || {
-            self.writing(&note, commit.position, &mut batch);
+            let copies = self.recorder().copies();
+            self.writing(&note, commit.position, *copies > 0, &mut batch);
             Ok(engine.write_with(&batch, Durability::Interval)?)
         };
         match own {
@@ -64,6 +76,16 @@ impl Catalog {
         }
         self.recorder().advance_position(commit.position);
         Ok(())
+    }
+
+    /// Has what sessions have done stored in the database while the guard lives. A checkpoint that is made meanwhile
+    /// knows the writes that must not be done again; it has no log that tells them.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn begin_copy(self: &Arc<Self>) -> Result<Copying> {
+        self.recorder().begin_copy(self.engine(), &self.table).inspect_err(|_| self.recorder().end_copy())?;
+        Ok(Copying(Arc::clone(self)))
     }
 
     /// Applies the creation of a table that the members of a replica set have agreed on; nothing when it is there.

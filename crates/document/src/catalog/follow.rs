@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use spinney::{Batch, Change, Kind};
 
 use super::namespace::Namespace;
-use super::record::{Past, is_own, is_past, past_key, past_of};
+use super::record::{Past, Recorder, is_own, is_past, past_key, past_of};
 use super::registry::{Catalog, Entry};
 use super::row::{self, IndexRow, NUMBER_KEY, Row};
 use super::state::{CollectionState, Index, Schema};
@@ -109,7 +109,10 @@ impl Catalog {
 
     /// Tells those that read the log of a commit that is going to be written by a batch, and has the batch tell at the
     /// next open.
-    pub(super) fn writing(&self, note: &Note, position: u64, batch: &mut Batch) {
+    pub(super) fn writing(&self, note: &Note, position: u64, copies: bool, batch: &mut Batch) {
+        if copies {
+            Recorder::put_session(batch, &self.table, note, position);
+        }
         self.recorder().writing(note.time, position, self.engine().log_end());
         self.recorder().put_position(batch, &self.table, position);
     }

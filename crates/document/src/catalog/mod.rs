@@ -27,7 +27,7 @@ mod same_index;
 pub mod state;
 pub mod tables;
 
-pub use apply::Agreed;
+pub use apply::{Agreed, Copying};
 pub use capped::{Capped, CappedLimits, CappedLock, Holdings};
 pub use committer::{Committer, Pending, PreparedCommit};
 pub use index_filters::{IndexFilter, IndexFilters, NamedIndex};

@@ -3,7 +3,8 @@
 //! # Format
 //! In the table of the catalog: under the key `#r`, the document `{time, lsn, position}` of the moment since which all
 //! commits have notes, while that is so; under `#p`, on a member of a replica set, the position and the time of the
-//! newest commit of the set that was applied, u64 each, little-endian; under `#h-<table>-<time>`, in hexadecimal digits, `{ns, n, uuid, time}` for each table
+//! newest commit of the set that was applied, u64 each, little-endian; under `#s-`, and the position or `e` and a number,
+//! notes of commits of sessions, for copies of the database, which have none of its log; under `#h-<table>-<time>`, in hexadecimal digits, `{ns, n, uuid, time}` for each table
 //! of a collection that was dropped or renamed then, as long as the log may have changes of before.
 //!
 //! # Concurrency
@@ -17,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
-use spinney::{Batch, Durability, ErrorKind, Lsn, Table, TableId, Transaction};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use spinney::{Batch, Durability, ErrorKind, Lsn, Table, TableId, Transaction, prefix_range};
 
 use super::row::corrupt;
 use crate::base::{Environment, Result};
@@ -33,6 +34,12 @@ const SINCE: &str = "#r";
 
 /// The key of the position of a replica set.
 pub(super) const POSITION: &str = "#p";
+
+/// The first bytes of the keys of notes of sessions.
+const SESSIONS: &str = "#s-";
+
+/// For how many seconds the notes of sessions are stored that a copy was made with.
+const SESSION_SECONDS: u32 = 30 * 60;
 
 /// The most positions of the log that are remembered by their time.
 const POINTS_MAX: usize = 100_000;
@@ -80,6 +87,8 @@ pub struct Recorder {
     positions: Mutex<Points<u64>>,
     /// The newest position of a commit of a replica set that readers see; 0 when there was none.
     position: AtomicU64,
+    /// How many copies of the database are made now. Held while a commit is written.
+    copies: RwLock<usize>,
 }
 
 /// Is told what other members of a replica set have done in sessions.
@@ -140,7 +149,7 @@ pub(super) fn is_past(key: &[u8]) -> bool {
 
 /// Whether a key of the catalog's table is one that each member of a replica set has for itself.
 pub(super) fn is_own(key: &[u8]) -> bool {
-    key == SINCE.as_bytes() || key == POSITION.as_bytes()
+    key == SINCE.as_bytes() || key == POSITION.as_bytes() || key.starts_with(SESSIONS.as_bytes())
 }
 
 /// Whether a key of the catalog's table is one of this file.
@@ -166,6 +175,7 @@ impl Recorder {
         clock.advance(time);
         if !engine.is_read_only() {
             seen.read(engine, &clock)?;
+            read_sessions(engine, table, &mut seen.sessions, environment.now_ms())?;
         }
         // A copy of a database has what the database had, and a log of its own.
         let is_of_log = |since: &Since| {
@@ -192,6 +202,7 @@ impl Recorder {
             points: Mutex::new(Points::new()),
             positions: Mutex::new(Points::new()),
             position: AtomicU64::new(position),
+            copies: RwLock::default(),
             sessions: Mutex::new(Sessions { kept: seen.sessions, listeners: Vec::new() }),
         })
     }
@@ -261,6 +272,40 @@ impl Recorder {
         let mut positions = self.positions.lock();
         if positions.last().is_none_or(|last| last.saturating_add(POSITIONS_STEP) <= position) {
             positions.add(position, log_end);
+        }
+    }
+
+    /// While the guard lives the number of copies stays, and a commit is written.
+    pub(super) fn copies(&self) -> RwLockReadGuard<'_, usize> {
+        self.copies.read()
+    }
+
+    /// Has commits store what sessions do, and stores what they have done as far as the log says, for a copy of the
+    /// database.
+    pub(super) fn begin_copy(&self, engine: &spinney::Database, catalog: &Table) -> Result<()> {
+        // The commits before this moment are in the log, and those after it store their notes.
+        *self.copies.write() += 1;
+        engine.sync()?;
+        let (mut seen, mut batch) = (Seen::default(), Batch::new());
+        seen.read(engine, &self.clock)?;
+        batch.delete_range(catalog, prefix_range(format!("{SESSIONS}e")));
+        for (number, session) in (0_u64..).zip(seen.sessions.into_values()) {
+            let note = Note { time: Some(self.clock.last()), session: Some(session), ..Note::default() };
+            batch.put(catalog, format!("{SESSIONS}e{number:016x}"), note.encode());
+        }
+        Ok(engine.write(&batch)?)
+    }
+
+    /// A copy is made, or given up.
+    pub(super) fn end_copy(&self) {
+        *self.copies.write() -= 1;
+    }
+
+    /// Adds the note of a session to a batch, for copies.
+    pub(super) fn put_session(batch: &mut Batch, catalog: &Table, note: &Note, position: u64) {
+        if let (time, Some(session)) = (note.time, &note.session) {
+            let note = Note { time, session: Some(session.clone()), ..Note::default() };
+            batch.put(catalog, format!("{SESSIONS}{position:016x}"), note.encode());
         }
     }
 
@@ -342,6 +387,21 @@ fn read_position(table: &Table) -> Result<(u64, Timestamp)> {
         |at: usize| bytes.get(at..at + 8).and_then(|bytes| bytes.first_chunk()).map(|b| u64::from_le_bytes(*b));
     let (Some(position), Some(time)) = (number(0), number(8)) else { return Err(corrupt("#p", "position")) };
     Ok((position, Timestamp::from_bits(time)))
+}
+
+/// Adds the notes of sessions that were stored for copies, and forgets old ones.
+fn read_sessions(engine: &spinney::Database, table: &Table, sessions: &mut SessionNotes, now_ms: i64) -> Result<()> {
+    let now = u32::try_from(now_ms / 1000).unwrap_or_default();
+    let (mut rows, mut old) = (table.prefix(SESSIONS), Batch::new());
+    while let Some((key, bytes)) = rows.advance()? {
+        let note = Note::decode(bytes);
+        let is_old = |note: &Note| note.time.is_none_or(|time| time.time.saturating_add(SESSION_SECONDS) < now);
+        match note.filter(|note| !is_old(note)).and_then(|note| note.session) {
+            Some(session) => remember(sessions, session),
+            None => old.delete(table, key),
+        }
+    }
+    Ok(engine.write(&old)?)
 }
 
 /// Writes durably that commits have notes from now on.

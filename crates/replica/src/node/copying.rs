@@ -18,6 +18,7 @@ use crate::base::error::{Error, Result};
 use crate::entry::copying::CopyStep;
 use crate::entry::hello::Hello;
 use crate::raft::network::{SendCopy, Sent};
+use crate::storage::applier::Target;
 use crate::storage::copies::{Incoming, Outgoing};
 use crate::storage::rows::Rows;
 
@@ -38,12 +39,13 @@ const ASK_PERIOD: Duration = Duration::from_millis(200);
 pub(crate) struct Copies {
     pub(crate) rows: Rows,
     pub(crate) caller: Arc<dyn Caller>,
+    pub(crate) database: Arc<dyn Target>,
 }
 
 impl SendCopy for Copies {
     fn send(&self, member: &Member, target: u64, term: u64) -> Sent {
-        let (rows, caller) = (self.rows.clone(), Arc::clone(&self.caller));
-        Box::pin(send_copy(rows, caller, member.clone(), target, term))
+        let (rows, database) = (self.rows.clone(), Arc::clone(&self.database));
+        Box::pin(send_copy((rows, database), Arc::clone(&self.caller), member.clone(), target, term))
     }
 }
 
@@ -51,11 +53,18 @@ impl SendCopy for Copies {
 ///
 /// # Errors
 /// What the member answers, and `TimedOut`.
-async fn send_copy(rows: Rows, caller: Arc<dyn Caller>, member: Member, target: u64, term: u64) -> io::Result<()> {
+async fn send_copy(
+    (rows, database): (Rows, Arc<dyn Target>),
+    caller: Arc<dyn Caller>,
+    member: Member,
+    target: u64,
+    term: u64,
+) -> io::Result<()> {
     let copy = System.random();
     let applied =
         rows.applied().map_err(|error| io::Error::other(error.to_string()))?.ok_or(io::ErrorKind::NotFound)?;
-    let made = spawn_blocking(move || Outgoing::make(rows.engine(), copy));
+    let made =
+        spawn_blocking(move || Outgoing::make(rows.engine(), copy, |dir| database.checkpoint(rows.engine(), dir)));
     let outgoing = Arc::new(made.await.map_err(io::Error::other)??);
     let step = |step: CopyStep| {
         let message = messages::addressed(target, COPY, &step.encode());

@@ -14,9 +14,9 @@ use crate::storage::applier::Target;
 /// # Errors
 /// `Ended` when it runs already; what is wrong with the stored log.
 pub(crate) async fn start(core: &Arc<Core>, target: Arc<dyn Target>) -> Result<()> {
-    core.applier.set_target(target);
+    core.applier.set_target(Arc::clone(&target));
     let (caller, log, applier) = (Arc::clone(&core.caller), core.log.clone(), core.applier.clone());
-    let copies = Arc::new(Copies { rows: applier.rows().clone(), caller: Arc::clone(&caller) });
+    let copies = Arc::new(Copies { rows: applier.rows().clone(), caller: Arc::clone(&caller), database: target });
     let consensus = Consensus::start(core.identity, &core.settings, (caller, copies), log, applier).await?;
     core.begin(consensus)?;
     tokio::spawn(duties::run(Arc::downgrade(core)));

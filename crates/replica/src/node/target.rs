@@ -1,5 +1,6 @@
 //! The document database as entries are applied to it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use spinney::{Batch, Error, ErrorKind, Layout, Result, TableId};
@@ -39,6 +40,13 @@ impl Target for DocumentTarget {
 
     fn drop_table(&self, name: &str) -> Result<()> {
         self.database.catalog().apply_drop_table(name).map_err(failed)
+    }
+
+    fn checkpoint(&self, engine: &spinney::Database, dir: &Path) -> Result<()> {
+        // The copy has no log that tells what sessions have done.
+        let begun = self.database.catalog().begin_copy();
+        let _copying = begun.map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?;
+        engine.checkpoint(dir).map(drop)
     }
 
     fn settled(&self, term: u64) {

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -44,6 +45,14 @@ pub(crate) trait Target: Send + Sync + fmt::Debug {
     /// An entry of a term is applied that is the first of its primary: what was proposed in earlier terms is applied by
     /// now, or lost.
     fn settled(&self, term: u64);
+
+    /// Makes a checkpoint of the database, from which another member begins.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn checkpoint(&self, engine: &spinney::Database, dir: &Path) -> Result<()> {
+        engine.checkpoint(dir).map(drop)
+    }
 }
 
 /// Applies entries. Cheap to clone.

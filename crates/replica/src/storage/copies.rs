@@ -37,15 +37,19 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Makes a checkpoint of a database.
+    /// Makes a checkpoint of a database by `checkpoint`.
     ///
     /// # Errors
     /// Those of the engine.
-    pub(crate) fn make(engine: &spinney::Database, copy: u64) -> io::Result<Self> {
+    pub(crate) fn make(
+        engine: &spinney::Database,
+        copy: u64,
+        checkpoint: impl FnOnce(&Path) -> spinney::Result<()>,
+    ) -> io::Result<Self> {
         let dir = engine.path().join(OUTGOING).join(format!("{copy:016x}"));
         let mut outgoing = Self { dir, files: Vec::new() };
         fs::create_dir_all(&outgoing.dir)?;
-        engine.checkpoint(&outgoing.dir).map_err(|error| io::Error::other(error.to_string()))?;
+        checkpoint(&outgoing.dir).map_err(|error| io::Error::other(error.to_string()))?;
         outgoing.files = files_of(&outgoing.dir)?;
         Ok(outgoing)
     }

@@ -52,7 +52,7 @@ fn tables(db: &Database) -> Vec<(String, Entries)> {
     let content = shared.map(|table| {
         let entries = db.engine().snapshot().range(&table, ..).map(|entry| entry.unwrap());
         let entries = entries.map(|(key, value)| (key, value.to_vec()));
-        let own = |key: &[u8]| table.name() == "catalog" && (key == b"#r" || key == b"#p" || key.starts_with(b"#h-"));
+        let own = |key: &[u8]| table.name() == "catalog" && (key.starts_with(b"#") && key != b"#");
         (table.name().to_owned(), entries.filter(|(key, _)| !own(key)).collect())
     });
     content.collect()
@@ -92,9 +92,13 @@ impl Pair {
         self.other = Member::open(machine, &self.agreement);
     }
 
-    /// The other member is replaced by one that begins with a copy of the primary's database.
-    fn copy_to_other(&mut self) {
+    /// The other member is replaced by one that begins with a copy of the primary's database, which
+    /// goes on while that is made.
+    fn copy_to_other(&mut self, beside: impl FnOnce()) {
+        let copying = self.primary.db.catalog().begin_copy().unwrap();
+        beside();
         self.primary.db.engine().checkpoint("/copy").unwrap();
+        drop(copying);
         self.other = Member::open_at("/copy", self.primary.machine.fork(), &self.agreement);
     }
 

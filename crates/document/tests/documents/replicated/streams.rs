@@ -180,21 +180,46 @@ fn a_waiting_stream_and_a_tailable_cursor_see_what_another_member_has_written() 
 
 const SESSION: &str = r#""lsid":{"id":{"$uuid":"00000000-0000-4000-8000-000000000001"}}"#;
 
+/// A command as the statement of a number in the session.
+fn command_of(number: i64, text: &str) -> DocumentBuf {
+    let mut builder = DocumentBuilder::new();
+    json(text).view().elements().for_each(|field| _ = builder.append_element(&field));
+    let session = json(&format!(r#"{{{SESSION},"txnNumber":{{"$numberLong":"{number}"}}}}"#));
+    session.view().elements().for_each(|field| _ = builder.append_element(&field));
+    builder.finish()
+}
+
+#[test]
+fn a_member_that_began_with_a_copy_knows_what_sessions_have_done() {
+    let mut pair = Pair::new(6);
+    let service = Service::new(pair.primary.db.clone());
+    let insert = |id| command_of(3, &format!(r#"{{"insert":"one","documents":[{{"_id":{id}}}],"stmtId":{id}}}"#));
+    let run_each = |service: &Service, ids: std::ops::Range<i32>| {
+        for id in ids {
+            let reply = command(service, "t", &insert(id)).view().to_json();
+            assert!(
+                reply.contains(r#""n":1"#) && reply.contains(r#""ok":1.0"#) && !reply.contains("writeErrors"),
+                "{reply}"
+            );
+        }
+    };
+    run_each(&service, 1..3);
+    pair.copy_to_other(|| run_each(&service, 3..5));
+    run_each(&service, 5..7);
+    pair.change_parts();
+    let there = Service::new(pair.primary.db.clone());
+    run_each(&there, 1..8);
+    assert!(run(&there, r#"{"count":"one"}"#).contains(r#""n":7"#));
+    // Again from a copy of that one, whose log does not tell of the first.
+    pair.copy_to_other(|| ());
+    pair.change_parts();
+    run_each(&Service::new(pair.primary.db.clone()), 1..8);
+}
+
 #[test]
 fn what_a_session_has_done_is_known_to_every_member() {
     let mut pair = Pair::new(4);
     let service = Service::new(pair.primary.db.clone());
-    let once = |number: i64, text: &str| {
-        text.replacen('{', &format!(r#"{{{SESSION},"txnNumber":{{"$numberLong":"{number}"}},"#), 1)
-    };
-    // The name of the command comes first.
-    let command_of = |number: i64, text: &str| {
-        let body = json(&once(number, text));
-        let mut builder = DocumentBuilder::new();
-        let fields: Vec<_> = body.view().elements().collect();
-        fields.iter().skip(2).chain(&fields[..2]).for_each(|field| _ = builder.append_element(field));
-        builder.finish()
-    };
     let texts = [
         r#"{"insert":"one","documents":[{"_id":1,"a":1},{"_id":2,"a":1}]}"#,
         r#"{"update":"one","updates":[{"q":{"_id":1},"u":{"$inc":{"a":1}}},{"q":{"_id":7},"u":{"$set":{"a":1}},"upsert":true}]}"#,
@@ -254,7 +279,7 @@ fn a_member_that_began_with_a_copy_shows_what_came_after_it_and_tells_what_it_la
     run(&service, r#"{"insert":"c","documents":[{"_id":1},{"_id":2}]}"#);
     let before = stream.more(&service);
     let at_copy = stream.token.clone();
-    pair.copy_to_other();
+    pair.copy_to_other(|| ());
     let there = Service::new(pair.other.db.clone());
     // Nothing is shown twice behind a token of before it was opened.
     let (fresh, _) = Cursor::stream(&there, "{}");
