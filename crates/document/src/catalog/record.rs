@@ -288,6 +288,8 @@ impl Recorder {
         engine.sync()?;
         let (mut seen, mut batch) = (Seen::default(), Batch::new());
         seen.read(engine, &self.clock)?;
+        // Those of the copy that this database began with.
+        read_sessions(engine, catalog, &mut seen.sessions, self.environment.now_ms())?;
         batch.delete_range(catalog, prefix_range(format!("{SESSIONS}e")));
         for (number, session) in (0_u64..).zip(seen.sessions.into_values()) {
             let note = Note { time: Some(self.clock.last()), session: Some(session), ..Note::default() };

@@ -97,9 +97,10 @@ impl Pair {
     fn copy_to_other(&mut self, beside: impl FnOnce()) {
         let copying = self.primary.db.catalog().begin_copy().unwrap();
         beside();
-        self.primary.db.engine().checkpoint("/copy").unwrap();
+        let dir = format!("/copy-{}", self.agreement.len());
+        self.primary.db.engine().checkpoint(&dir).unwrap();
         drop(copying);
-        self.other = Member::open_at("/copy", self.primary.machine.fork(), &self.agreement);
+        self.other = Member::open_at(&dir, self.primary.machine.fork(), &self.agreement);
     }
 
     fn change_parts(&mut self) {
