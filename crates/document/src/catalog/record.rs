@@ -1,14 +1,19 @@
 //! What the log is told of commits in notes, and the names that collections had.
 //!
 //! # Format
-//! In the table of the catalog: under the key `#r`, the document `{time, lsn, position}` of the moment since which all
-//! commits have notes, while that is so; under `#p`, on a member of a replica set, the position and the time of the
-//! newest commit of the set that was applied, u64 each, little-endian; under `#s-`, and the position or `e` and a number,
-//! notes of commits of sessions, for copies of the database, which have none of its log; under `#h-<table>-<time>`, in hexadecimal digits, `{ns, n, uuid, time}` for each table
-//! of a collection that was dropped or renamed then, as long as the log may have changes of before.
+//! Rows in the table of the catalog:
+//!
+//! - `#r`: the document `{time, lsn, position}` of the moment since which all commits have notes, while that is so.
+//! - `#h-<table>-<time>`, in hexadecimal digits: `{ns, n, uuid, time}` for each table of a collection that was dropped
+//!   or renamed then, as long as the log may have changes of before.
+//! - `#p`, on a member of a replica set: the position and the time of the newest commit that was applied, u64 each,
+//!   little-endian.
+//! - `#s-<position>` and `#s-e<number>`: notes of commits of sessions, for copies of the database, which have none of
+//!   its log.
 //!
 //! # Concurrency
-//! Two locks, each held for a moment and never both.
+//! Locks that are each held for a moment and never together, but that of the copies, which is held while a commit of a
+//! replica set is written.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
