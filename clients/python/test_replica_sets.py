@@ -200,7 +200,9 @@ class Writer(threading.Thread):
 
 
 def test_a_primary_that_is_killed_is_replaced_and_nothing_is_lost(replicas, client):
-    with client.shop.watch(max_await_time_ms=100) as stream:
+    # A driver waits this long for the server of a cursor before it opens the stream again elsewhere.
+    watching = replicas.client(serverSelectionTimeoutMS=5000)
+    with watching, watching.shop.watch(max_await_time_ms=100) as stream:
         writer = Writer(client, 0)
         writer.start()
         until(lambda: writer.next > 20 or writer.failed, "the writer begins")
