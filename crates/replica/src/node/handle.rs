@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use spinney::env::Env;
 use spinney_document::Committer;
 use spinney_document::base::{Environment, System};
@@ -41,8 +41,23 @@ pub enum Acknowledgement {
 pub struct Node {
     core: Arc<Core>,
     agreement: Arc<Agreement>,
-    runtime: Arc<Mutex<Option<Runtime>>>,
+    runtime: Arc<Owned>,
     handle: Handle,
+}
+
+/// The runtime of a node. It ends with the last handle of the node, so that no call finds it gone.
+struct Owned {
+    runtime: Option<Runtime>,
+    /// Whether the node has ended, or ends. Nothing is published by it.
+    ended: AtomicBool,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_secs(1));
+        }
+    }
 }
 
 impl fmt::Debug for Node {
@@ -74,7 +89,12 @@ impl Node {
         let core = Arc::new(Core::new(settings, identity, log, applier, Arc::new(BlockingCaller(transport))));
         let handle = runtime.handle().clone();
         let agreement = Arc::new(Agreement::new(&core, handle.clone(), engine.clone(), System.random()));
-        Ok(Self { core, agreement, runtime: Arc::new(Mutex::new(Some(runtime))), handle })
+        Ok(Self {
+            core,
+            agreement,
+            runtime: Arc::new(Owned { runtime: Some(runtime), ended: AtomicBool::new(false) }),
+            handle,
+        })
     }
 
     /// What commits the writes of the document database, for [`spinney_document::Database::with_committer`]. It refuses
@@ -215,10 +235,11 @@ impl Node {
     /// Ends the node's part in the set: a primary hands over first, if that takes at most `within`. Calls that wait are
     /// ended.
     pub fn end(&self, within: Duration) {
-        let Some(runtime) = self.runtime.lock().take() else { return };
-        runtime.block_on(self.core.end(within));
+        if self.runtime.ended.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.handle.block_on(self.core.end(within));
         self.agreement.end();
-        runtime.shutdown_timeout(Duration::from_secs(1));
     }
 
     /// The settings that it was opened with.
