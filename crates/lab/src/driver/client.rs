@@ -1,10 +1,17 @@
 //! One thread's connection to a database.
+//!
+//! An engine has tables or documents. The operations of the other kind are refused by the trait's own methods.
 
 use super::batch::Batch;
 use super::config::TableId;
 use super::documents::Documents;
 use super::lacks::Lacks;
 use anyhow::Result;
+
+/// The answer of an engine of documents to an operation on a table.
+fn no_tables<T>() -> Result<T> {
+    Err(Lacks::new("documents, and no tables").into())
+}
 
 /// A connection of one thread.
 ///
@@ -16,14 +23,19 @@ pub trait Client {
     /// become its own.
     ///
     /// # Errors
-    /// What the engine says. A conflict in a transaction may be said here as well as at its commit: see [`Outcome`].
-    fn write(&mut self, batch: &Batch) -> Result<Outcome>;
+    /// [`Lacks`] when the engine has documents; else what the engine says. A conflict in a transaction may be said here
+    /// as well as at its commit: see [`Outcome`].
+    fn write(&mut self, _batch: &Batch) -> Result<Outcome> {
+        no_tables()
+    }
 
     /// Calls `found` with the value of a key, if there is one; says whether there was.
     ///
     /// # Errors
-    /// What the engine says.
-    fn get(&mut self, table: TableId, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool>;
+    /// [`Lacks`] when the engine has documents; else what the engine says.
+    fn get(&mut self, _table: TableId, _key: &[u8], _found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        no_tables()
+    }
 
     /// Calls `found` with the position and the value of each of `keys` that has one.
     ///
@@ -36,16 +48,20 @@ pub trait Client {
     /// Calls `visit` with keys and values in order, until the scan's end or limit; returns how many there were.
     ///
     /// # Errors
-    /// What the engine says.
-    fn scan(&mut self, scan: &Scan<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64>;
+    /// [`Lacks`] when the engine has documents; else what the engine says.
+    fn scan(&mut self, _scan: &Scan<'_>, _visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        no_tables()
+    }
 
     /// From now on reads outside transactions see the database as it is at this moment, until the next call. A write or
     /// a transaction of the same client may move this moment on, in engines whose connection has one transaction at a
     /// time.
     ///
     /// # Errors
-    /// [`Lacks`] when the engine has no read views; else what the engine says.
-    fn view(&mut self) -> Result<()>;
+    /// [`Lacks`] when the engine has no read views, or documents; else what the engine says.
+    fn view(&mut self) -> Result<()> {
+        no_tables()
+    }
 
     /// Begins a transaction that reads from one moment and commits all or nothing.
     ///

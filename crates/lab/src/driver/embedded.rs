@@ -1,9 +1,8 @@
 //! Our own document database in this process, one driver for each layout of its collections and indexes.
 
-use super::batch::Batch;
 use super::bson::{change, check_group, document, filter, group, id, index, projection, sort};
-use super::client::{Client, Outcome, Scan};
-use super::config::{Compression, Config, Durability, TableId, TableSpec};
+use super::client::{Client, Outcome};
+use super::config::{Compression, Config, Durability, TableSpec};
 use super::documents::{Condition, Conflict, Documents, Field, Find, Found, IndexSpec, Order, Update};
 use super::engine::Engine;
 use super::lacks::Lacks;
@@ -147,28 +146,7 @@ impl Store for EmbeddedStore {
     }
 }
 
-/// The answer to an operation on a table.
-pub(super) fn no_tables<T>() -> Result<T> {
-    Err(Lacks::new("documents, and no tables").into())
-}
-
 impl Client for EmbeddedClient<'_> {
-    fn write(&mut self, _batch: &Batch) -> Result<Outcome> {
-        no_tables()
-    }
-
-    fn get(&mut self, _table: TableId, _key: &[u8], _found: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        no_tables()
-    }
-
-    fn scan(&mut self, _scan: &Scan<'_>, _visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
-        no_tables()
-    }
-
-    fn view(&mut self) -> Result<()> {
-        no_tables()
-    }
-
     fn begin(&mut self) -> Result<()> {
         self.transaction = Some(self.store.db.begin());
         Ok(())

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Row};
 use spinney_lab::driver::{
-    Batch, Client, Condition, Documents, Field, Find, Found, IndexSpec, Lacks, Outcome, Scan, TableId, Update, Value,
+    Client, Condition, Documents, Field, Find, Found, IndexSpec, Lacks, Outcome, Update, Value,
 };
 
 pub(in crate::sqlite) struct DocumentsClient<'a> {
@@ -78,27 +78,7 @@ fn bind<'p>(statement: &mut CachedStatement<'_>, parameters: impl Iterator<Item 
     Ok(bound)
 }
 
-fn no_tables<T>() -> Result<T> {
-    Err(Lacks::new("documents, and no tables").into())
-}
-
 impl Client for DocumentsClient<'_> {
-    fn write(&mut self, _batch: &Batch) -> Result<Outcome> {
-        no_tables()
-    }
-
-    fn get(&mut self, _table: TableId, _key: &[u8], _found: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        no_tables()
-    }
-
-    fn scan(&mut self, _scan: &Scan<'_>, _visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
-        no_tables()
-    }
-
-    fn view(&mut self) -> Result<()> {
-        no_tables()
-    }
-
     fn begin(&mut self) -> Result<()> {
         self.in_transaction = true;
         self.run("BEGIN IMMEDIATE")

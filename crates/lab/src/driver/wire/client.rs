@@ -1,12 +1,10 @@
 //! Operations on documents as commands.
 
 use super::connection::{Connection, Refused};
-use crate::driver::batch::Batch;
 use crate::driver::bson::{change, check_group, document, filter, group, index, projection, sort};
-use crate::driver::client::{Client, Outcome, Scan};
-use crate::driver::config::TableId;
+use crate::driver::client::{Client, Outcome};
 use crate::driver::documents::{Condition, Conflict, Documents, Field, Find, Found, IndexSpec, Order, Update};
-use crate::driver::embedded::{NAMESPACE, no_tables};
+use crate::driver::embedded::NAMESPACE;
 use crate::random::Random;
 use anyhow::{Context as _, Error, Result};
 use spinney_document::bson::{self, DocumentBuf, DocumentBuilder, Value};
@@ -146,22 +144,6 @@ fn number(reply: &DocumentBuf, field: &str) -> Result<u64> {
 }
 
 impl Client for WireClient {
-    fn write(&mut self, _batch: &Batch) -> Result<Outcome> {
-        no_tables()
-    }
-
-    fn get(&mut self, _table: TableId, _key: &[u8], _found: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        no_tables()
-    }
-
-    fn scan(&mut self, _scan: &Scan<'_>, _visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
-        no_tables()
-    }
-
-    fn view(&mut self) -> Result<()> {
-        no_tables()
-    }
-
     fn begin(&mut self) -> Result<()> {
         self.txn_number += 1;
         self.transaction = Some(Transaction::New);
