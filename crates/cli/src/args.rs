@@ -3,9 +3,13 @@
 use crate::complete;
 use clap::{Args, ValueEnum};
 use clap_complete::{ArgValueCompleter, PathCompleter};
-use spinney::{Compression, Durability, Layout, LogCompression, Prefix};
+use spinney::{
+    Compression, Durability, Layout, LogCompression, NamedOption, OptionKind, Options, Prefix, TableOptions,
+};
 use spinney_lab::text::parse_size;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr as _;
 use std::time::Duration;
 
 /// A database, and how it is opened.
@@ -16,7 +20,7 @@ pub(crate) struct DbArgs {
     pub(crate) path: PathBuf,
     /// Memory for cache and changes not yet written: bytes, or with a unit as in 64MiB or 2GiB; from 1MiB
     /// [default: 256MiB]
-    #[arg(long, value_name = "SIZE", value_parser = size_within(MEMORY))]
+    #[arg(long, value_name = "SIZE", value_parser = size_within(range(Options::named(), "memory_bytes")))]
     pub(crate) memory: Option<u64>,
     /// Directory of the redo log, for a new database or a log that was moved
     /// [default: where the log is; DB/log for a new database]
@@ -261,17 +265,17 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_enum, default_value_t = CompressionArg::Lz4)]
     pub(crate) compression: CompressionArg,
     /// Size of a block before compression: 512B to 1MiB [default: 8KiB]
-    #[arg(long, value_name = "SIZE", value_parser = size_within(BLOCK))]
+    #[arg(long, value_name = "SIZE", value_parser = size_within(range(TableOptions::named(), "block_bytes")))]
     pub(crate) block: Option<u64>,
     /// Filter bits for each key of a run, up to 32; 0 for no filters [default: 10]
-    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(FILTER_BITS))]
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(range_in(TableOptions::named(), "filter_bits_per_key")))]
     pub(crate) filter_bits: Option<u32>,
     /// Let filters know prefixes too, for scans within one: `bytes:N`, the first N bytes of a key, or `upto:C`, up to
     /// the first character C (or byte 0xNN) of it
-    #[arg(long, value_name = "RULE", value_parser = parse_prefix)]
+    #[arg(long, value_name = "RULE", value_parser = Prefix::from_str)]
     pub(crate) prefix_filter: Option<Prefix>,
     /// How much larger each level is than the one above it, or how many runs are merged at once: 2 to 32 [default: 8]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(FANOUT))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(range_in(TableOptions::named(), "fanout")))]
     pub(crate) fanout: Option<u32>,
     /// Keep its changes out of the redo log: a crash takes the table back to its last flush. Cannot be changed later
     #[arg(long)]
@@ -282,7 +286,7 @@ pub(crate) struct CreateArgs {
     pub(crate) merge: Option<String>,
     /// Keep values of this size or larger apart from their keys, in files of their own: compactions then do not rewrite
     /// them. 64B to 512MiB; not for B-trees [default: never]
-    #[arg(long, value_name = "SIZE", value_parser = size_within(LARGE_VALUES))]
+    #[arg(long, value_name = "SIZE", value_parser = size_within(range(TableOptions::named(), "large_value_bytes")))]
     pub(crate) large_values: Option<u64>,
     /// How long entries live after they were last put: a number and s, m, h or d. Not for B-trees, nor beside --merge
     /// [default: for ever]
@@ -493,14 +497,21 @@ pub(crate) enum LayoutArg {
 /// Units of time, with their seconds.
 const TIMES: [(&str, u64); 4] = [("d", 24 * 3600), ("h", 3600), ("m", 60), ("s", 1)];
 
-/// What the engine takes, in bytes or as numbers; a test compares.
-const MEMORY: (u64, u64) = (1 << 20, 1 << 40);
-const BLOCK: (u64, u64) = (512, 1 << 20);
-const LARGE_VALUES: (u64, u64) = (64, 512 << 20);
-const FILTER_BITS: std::ops::RangeInclusive<i64> = 0..=32;
-const FANOUT: std::ops::RangeInclusive<i64> = 2..=32;
-const TIME_DAYS_MAX: u64 = 100 * 366;
 const TABLE_BYTES_MAX: usize = 255;
+
+/// The range of an option of the engine that is a number.
+fn range<O>(options: &[NamedOption<O>], name: &str) -> (u64, u64) {
+    match options.iter().find(|option| option.name() == name).map(NamedOption::kind) {
+        Some(OptionKind::Number(low, high) | OptionKind::NumberOrZero(low, high)) => (low, high),
+        other => unreachable!("the engine has a number {name}, and not {other:?}"),
+    }
+}
+
+/// As [`range`], as the parser of small numbers takes it.
+fn range_in<O>(options: &[NamedOption<O>], name: &str) -> RangeInclusive<i64> {
+    let (low, high) = range(options, name);
+    low.cast_signed()..=high.cast_signed()
+}
 
 /// A parser of sizes from the first to the second.
 fn size_within((low, high): (u64, u64)) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
@@ -526,6 +537,14 @@ fn parse_table(text: &str) -> Result<String, String> {
     }
 }
 
+/// The longest time that the entries of a table may live.
+fn life_max() -> Duration {
+    match TableOptions::named().iter().find(|option| option.name() == "time_to_live").map(NamedOption::kind) {
+        Some(OptionKind::Seconds(_, high)) => high,
+        other => unreachable!("time_to_live is a time, and not {other:?}"),
+    }
+}
+
 /// Reads a time: a number with its unit.
 fn parse_time(text: &str) -> Result<Duration, String> {
     let time = TIMES.iter().find_map(|(unit, seconds)| {
@@ -536,22 +555,9 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     let time = time.ok_or_else(|| {
         format!("'{text}' is not a time: write a whole number and its unit, such as 90s, 15m, 12h or 7d")
     })?;
-    let fits = (1..=TIME_DAYS_MAX * 24 * 3600).contains(&time.as_secs());
-    if fits { Ok(time) } else { Err(format!("it must be between 1s and {TIME_DAYS_MAX}d")) }
-}
-
-/// Reads a rule of prefixes: `bytes:N` or `upto:C`.
-pub(crate) fn parse_prefix(text: &str) -> Result<Prefix, String> {
-    let wrong = || format!("'{text}' is not a prefix rule: write bytes:N with N from 1 to 255, upto:C, or upto:0xNN");
-    let rule = match text.split_once(':').ok_or_else(wrong)? {
-        ("bytes", count) => count.parse().ok().filter(|count| *count > 0).map(Prefix::Bytes),
-        ("upto", end) => match end.as_bytes() {
-            [end] => Some(Prefix::UpTo(*end)),
-            _ => end.strip_prefix("0x").and_then(|hex| u8::from_str_radix(hex, 16).ok()).map(Prefix::UpTo),
-        },
-        _ => None,
-    };
-    rule.ok_or_else(wrong)
+    let days = life_max().as_secs() / (24 * 3600);
+    let fits = !time.is_zero() && time <= life_max();
+    if fits { Ok(time) } else { Err(format!("it must be between 1s and {days}d")) }
 }
 
 /// A durability as users write it.
@@ -630,36 +636,14 @@ impl From<CompressionArg> for Compression {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spinney::{Options, TableOptions};
-
-    /// Whether the engine takes what lies at the ends of a range and refuses what lies outside.
-    fn agree((low, high): (u64, u64), check: impl Fn(u64) -> spinney::Result<()>) {
-        assert!(check(low).is_ok() && check(high).is_ok());
-        assert!(check(high + 1).is_err() && (low <= 1 || check(low - 1).is_err()));
-    }
-
-    #[test]
-    fn the_ranges_of_options_are_those_of_the_engine() {
-        let table = |change: &dyn Fn(&mut TableOptions)| {
-            let mut options = TableOptions::default();
-            change(&mut options);
-            options.check()
-        };
-        let small = |value: u64| u32::try_from(value).unwrap();
-        agree(MEMORY, |memory_bytes| Options::default().memory_bytes(memory_bytes).check());
-        agree(BLOCK, |block| table(&|options| options.block_bytes = small(block)));
-        agree(LARGE_VALUES, |bytes| table(&|options| options.large_value_bytes = small(bytes)));
-        let range = |range: &std::ops::RangeInclusive<i64>| (range.start().unsigned_abs(), range.end().unsigned_abs());
-        agree(range(&FILTER_BITS), |bits| table(&|options| options.filter_bits_per_key = small(bits)));
-        agree(range(&FANOUT), |fanout| table(&|options| options.fanout = small(fanout)));
-        let seconds = (1, TIME_DAYS_MAX * 24 * 3600);
-        agree(seconds, |seconds| table(&|options| options.time_to_live = Some(Duration::from_secs(seconds))));
-    }
 
     #[test]
     fn a_size_out_of_range_is_told_in_units() {
-        assert_eq!(size_within(BLOCK)("5").unwrap_err(), "it must be between 512 B and 1 MiB");
-        assert_eq!(size_within(MEMORY)("1KiB").unwrap_err(), "it must be between 1 MiB and 1 TiB");
-        assert_eq!(size_within(BLOCK)("512"), Ok(512));
+        let block = size_within(range(TableOptions::named(), "block_bytes"));
+        let memory = size_within(range(Options::named(), "memory_bytes"));
+        assert_eq!(block("5").unwrap_err(), "it must be between 512 B and 1 MiB");
+        assert_eq!(memory("1KiB").unwrap_err(), "it must be between 1 MiB and 1 TiB");
+        assert_eq!(block("512"), Ok(512));
+        assert_eq!(parse_time("0s").unwrap_err(), "it must be between 1s and 36600d");
     }
 }

@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::store::{in_new_or_old, look, with_table};
 use anyhow::{Result, bail};
 use serde_json::json;
-use spinney::{Compression, Database, Options, Prefix, Shape, Table, TableOptions};
+use spinney::{Database, Options, Shape, Table, TableOptions};
 use spinney_lab::text;
 use std::io::Write as _;
 
@@ -26,7 +26,7 @@ pub(crate) fn list_of(db: &Database, json: bool, out: &mut Output) -> Result<()>
         text::Table::new(&["table", "layout", "compression", "options", "entries", "disk", "memory"]).left(4);
     for table in &tables {
         let (options, size) = (table.options(), Size::of(&table.shape()?));
-        let words = [options.layout.name(), compression_name(options.compression)].map(str::to_owned);
+        let words = [options.layout.name(), options.compression.name()].map(str::to_owned);
         let sizes = [text::count(size.entries), text::bytes(size.disk_bytes), text::bytes(size.memory_bytes)];
         let name = std::iter::once(one_line(table.name()));
         list.row(name.chain(words).chain([special(options)]).chain(sizes));
@@ -75,7 +75,7 @@ fn special(options: &TableOptions) -> String {
     word(!options.logged, "unlogged".to_owned());
     word(options.large_value_bytes > 0, format!("large-values={}", size(options.large_value_bytes)));
     for (flag, value) in [
-        ("prefix-filter", options.prefix_filter.map(prefix_text)),
+        ("prefix-filter", options.prefix_filter.map(|rule| rule.to_string())),
         ("merge", options.merge.clone()),
         ("compaction-filter", options.compaction_filter.clone()),
         ("time-to-live", options.time_to_live.map(|time| format!("{}s", time.as_secs_f64()))),
@@ -91,9 +91,9 @@ fn json_of(table: &Table) -> Result<serde_json::Value> {
         "table": table.name(),
         "layout": options.layout.name(),
         "block_bytes": options.block_bytes,
-        "compression": compression_name(options.compression),
+        "compression": options.compression.name(),
         "filter_bits_per_key": options.filter_bits_per_key,
-        "prefix_filter": options.prefix_filter.map(prefix_text),
+        "prefix_filter": options.prefix_filter.map(|rule| rule.to_string()),
         "run_bytes_max": options.run_bytes_max,
         "fanout": options.fanout,
         "logged": options.logged,
@@ -105,25 +105,6 @@ fn json_of(table: &Table) -> Result<serde_json::Value> {
         "disk_bytes": size.disk_bytes,
         "memory_bytes": size.memory_bytes,
     }))
-}
-
-pub(crate) fn compression_name(compression: Compression) -> &'static str {
-    match compression {
-        Compression::None => "none",
-        Compression::Lz4 => "lz4",
-        Compression::Zstd => "zstd",
-        _ => "unknown",
-    }
-}
-
-/// A rule of prefixes as `--prefix-filter` takes it.
-pub(crate) fn prefix_text(prefix: Prefix) -> String {
-    match prefix {
-        Prefix::Bytes(count) => format!("bytes:{count}"),
-        Prefix::UpTo(end) if end.is_ascii_graphic() => format!("upto:{}", char::from(end)),
-        Prefix::UpTo(end) => format!("upto:0x{end:02x}"),
-        other => format!("{other:?}"),
-    }
 }
 
 /// Makes a table.

@@ -26,7 +26,7 @@ pub mod tree;
 #[doc(hidden)]
 pub mod txn;
 
-pub use base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId, Value};
+pub use base::{Error, ErrorKind, Kind, Lsn, NamedOption, OptionKind, Result, SeqNum, TableId, Value};
 pub use block::Compression;
 pub use db::{
     Batch, BulkLoad, CacheStats, ChangeFeed, CheckpointReport, Commit, Database, DatabaseBuilder, Durability, Event,

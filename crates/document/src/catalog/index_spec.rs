@@ -420,9 +420,7 @@ pub(super) fn parse_storage(value: &Value<'_>) -> Result<StorageSpec> {
             engine.value.as_document().ok_or_else(|| mismatch("storageEngine.spinney", &engine.value, "object"))?;
         for option in options {
             match (option.name.as_str(), option.value.as_str()) {
-                (Some("layout"), Some("btree")) => spec.layout = Layout::BTree,
-                (Some("layout"), Some("lsm")) => spec.layout = Layout::Lsm,
-                (Some("layout"), Some("lsm-tiered")) => spec.layout = Layout::LsmTiered,
+                (Some("layout"), Some(name)) if Layout::NAMES.contains(&name) => spec.layout = name.parse()?,
                 _ => {
                     let what = format!("storageEngine.spinney has no option {}: {}", option.name, option.value);
                     return Err(invalid(format!("{what}; there is layout: \"btree\", \"lsm\" or \"lsm-tiered\"")));

@@ -2,6 +2,7 @@
 
 use crate::base::codec::Malformed;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::options::names;
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 use std::cell::RefCell;
 
@@ -26,6 +27,8 @@ pub enum Compression {
     /// it, tables and logs that are compressed so are refused with `Unsupported`. Stored; never reuse the number.
     Zstd = 2,
 }
+
+names! { Compression, "compression", { None => "none", Lz4 => "lz4", Zstd => "zstd", } }
 
 impl Compression {
     /// The compression that a stored byte names, if any.

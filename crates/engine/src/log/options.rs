@@ -3,6 +3,7 @@
 use super::format::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::base::compress::Compression;
 use crate::base::num::u64_of;
+use crate::base::options::names;
 use crate::base::{Error, Result};
 use crate::env::SECTOR_BYTES;
 use std::time::Duration;
@@ -22,6 +23,8 @@ pub enum LogCompression {
     /// Zstandard at a low level: smaller, and several times slower.
     Zstd,
 }
+
+names! { LogCompression, "compression of the redo log", { Off => "off", Lz4 => "lz4", Zstd => "zstd", } }
 
 impl LogCompression {
     pub(crate) const fn method(self) -> Compression {

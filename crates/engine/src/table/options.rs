@@ -1,9 +1,8 @@
 //! Options of a table, fixed when it is created and kept in the catalog.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::base::num::u64_of;
+use crate::base::options::{self, NamedOption, OptionKind, choice, names, optional, plain, seconds, seconds_text};
 use crate::base::{Error, Result};
 use crate::block::Compression;
 use crate::tree::Prefix;
@@ -45,20 +44,12 @@ impl Layout {
             _ => None,
         }
     }
-
-    /// The name on the command line and in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::BTree => "btree",
-            Self::Lsm => "lsm",
-            Self::LsmTiered => "lsm-tiered",
-        }
-    }
 }
 
-/// How long entries may live.
-const LIVES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(100 * 366 * 24 * 3600);
+names! { Layout, "layout", { BTree => "btree", Lsm => "lsm", LsmTiered => "lsm-tiered", } }
+
+/// The longest time for which entries may live.
+const LIFE_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 /// Methods that set one field each, as in `Options::default().memory_bytes(64 << 20)`.
 macro_rules! setters {
@@ -226,23 +217,53 @@ impl Default for TableOptions {
     }
 }
 
+/// All options by name, in the order of the fields.
+const NAMED: [NamedOption<TableOptions>; 12] = [
+    choice!(layout, Layout),
+    plain!(block_bytes, OptionKind::Number(512, 1 << 20)),
+    choice!(compression, Compression),
+    plain!(filter_bits_per_key, OptionKind::Number(0, 32)),
+    optional!(prefix_filter, OptionKind::Prefix),
+    plain!(run_bytes_max, OptionKind::Number(4 << 10, 4 << 30)),
+    plain!(fanout, OptionKind::Number(2, 32)),
+    plain!(logged, OptionKind::Flag),
+    optional!(merge, OptionKind::Name),
+    optional!(compaction_filter, OptionKind::Name),
+    plain!(large_value_bytes, OptionKind::NumberOrZero(64, 512 << 20)),
+    NamedOption {
+        name: "time_to_live",
+        kind: OptionKind::Seconds(Duration::from_secs(1), LIFE_MAX),
+        set: |options, text| seconds(text).map(|time| options.time_to_live = Some(time)),
+        text: |options| options.time_to_live.map(seconds_text),
+    },
+];
+
 impl TableOptions {
-    /// Checks every field's range.
+    /// All options by name, in the order of the fields.
+    #[must_use]
+    pub const fn named() -> &'static [NamedOption<Self>] {
+        &NAMED
+    }
+
+    /// Sets the option of a name, which is that of its field, from text: a number, `true` or `false`, a name, or
+    /// seconds for a time. [`Self::named`] tells the names, kinds and ranges.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that there is not, and for a text that is not of the option's kind or range.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
+        options::set(&NAMED, self, "table", name, text)
+    }
+
+    /// Checks every field's range, and what goes together.
     ///
     /// # Errors
     /// `Invalid`, naming the field and its range.
     pub fn check(&self) -> Result<()> {
-        check_range("block_bytes", u64::from(self.block_bytes), 512, 1 << 20)?;
-        check_range("filter_bits_per_key", u64::from(self.filter_bits_per_key), 0, 32)?;
-        check_range("run_bytes_max", self.run_bytes_max, 4 << 10, 4 << 30)?;
-        check_range("fanout", u64::from(self.fanout), 2, 32)?;
-        if self.large_value_bytes > 0 {
-            check_range("large_value_bytes", u64::from(self.large_value_bytes), 64, 512 << 20)?;
-            if self.layout == Layout::BTree {
-                return Err(Error::invalid(
-                    "option large_value_bytes is for the LSM layouts: a btree keeps values with their keys",
-                ));
-            }
+        options::check(&NAMED, self)?;
+        if self.large_value_bytes > 0 && self.layout == Layout::BTree {
+            return Err(Error::invalid(
+                "option large_value_bytes is for the LSM layouts: a btree keeps values with their keys",
+            ));
         }
         if let Some(prefix) = self.prefix_filter {
             prefix.check()?;
@@ -252,37 +273,16 @@ impl TableOptions {
                 return Err(Error::invalid(format!("option prefix_filter needs filters: {why}")));
             }
         }
-        if let Some(time) = self.time_to_live {
-            if !LIVES.contains(&time) {
-                let range = format!("{} s to {} s", LIVES.start().as_secs(), LIVES.end().as_secs());
-                return Err(Error::invalid(format!(
-                    "option time_to_live is {} s: it must be {range}",
-                    time.as_secs_f64()
-                )));
-            }
-            if self.layout == Layout::BTree || self.merge.is_some() {
-                let why = if self.merge.is_some() {
-                    "what merge operands are folded into has no one age"
-                } else {
-                    "a btree would have to be rewritten as a whole again and again"
-                };
-                return Err(Error::invalid(format!("option time_to_live is for LSM layouts without merges: {why}")));
-            }
-        }
-        for (option, name) in [("merge", &self.merge), ("compaction_filter", &self.compaction_filter)] {
-            let bytes = name.as_ref().map_or(1, |name| u64_of(name.len()));
-            check_range(&format!("{option} (bytes of its name)"), bytes, 1, 255)?;
+        if self.time_to_live.is_some() && (self.layout == Layout::BTree || self.merge.is_some()) {
+            let why = if self.merge.is_some() {
+                "what merge operands are folded into has no one age"
+            } else {
+                "a btree would have to be rewritten as a whole again and again"
+            };
+            return Err(Error::invalid(format!("option time_to_live is for LSM layouts without merges: {why}")));
         }
         Ok(())
     }
-}
-
-/// Checks one option's range.
-pub(crate) fn check_range(name: &str, value: u64, low: u64, high: u64) -> Result<()> {
-    if value < low || value > high {
-        return Err(Error::invalid(format!("option {name} is {value}: it must be {low} to {high}")));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -292,6 +292,56 @@ mod tests {
     #[test]
     fn defaults_are_in_range() {
         assert!(TableOptions::default().check().is_ok());
+    }
+
+    #[test]
+    fn every_field_has_a_name() {
+        let text = format!("{:?}", TableOptions::default());
+        assert!(NAMED.iter().all(|option| text.contains(&format!("{}: ", option.name()))), "{text}");
+        assert_eq!(text.matches(": ").count(), NAMED.len(), "a new option needs its line in NAMED: {text}");
+    }
+
+    #[test]
+    fn options_come_back_from_their_text() {
+        let options = TableOptions::default()
+            .layout(Layout::LsmTiered)
+            .block_bytes(512)
+            .compression(Compression::Zstd)
+            .filter_bits_per_key(32)
+            .prefix_filter(Prefix::UpTo(b' '))
+            .run_bytes_max(4 << 10)
+            .fanout(2)
+            .logged(false)
+            .merge("add")
+            .compaction_filter("drop old ones")
+            .large_value_bytes(64)
+            .time_to_live(Duration::from_millis(1500));
+        let mut read = TableOptions::default();
+        for option in TableOptions::named() {
+            read.set(option.name(), &option.text(&options).expect("each has a value")).unwrap();
+        }
+        assert_eq!(read, options);
+    }
+
+    #[test]
+    fn a_text_that_is_no_value_is_refused_with_what_would_be_one() {
+        let refused = |name, text| TableOptions::default().set(name, text).unwrap_err().to_string();
+        for (name, text, why) in [
+            ("fanout", "1", "option fanout is 1: it must be 2 to 32"),
+            ("fanout", "many", "option fanout is 'many': it must be 2 to 32"),
+            ("large_value_bytes", "63", "option large_value_bytes is 63: it must be 0, or 64 to 536870912"),
+            ("logged", "yes", "option logged is 'yes': it must be true or false"),
+            ("compression", "gzip", "option compression is 'gzip': it must be one of none, lz4, zstd"),
+            ("merge", "", "option merge is '': it must be a name of 1 to 255 bytes"),
+            ("time_to_live", "0.5", "option time_to_live is 0.5: it must be 1 to 3162240000 seconds"),
+        ] {
+            assert_eq!(refused(name, text), why);
+        }
+        for text in ["bytes:0", "bytes:256", "upto:", "upto:ab", "upto:0x100", "4"] {
+            assert!(refused("prefix_filter", text).contains("bytes:N"), "{text}");
+        }
+        let unknown = refused("speed", "9");
+        assert!(unknown.starts_with("a table has no option 'speed': there are layout, block_bytes, "), "{unknown}");
     }
 
     #[test]

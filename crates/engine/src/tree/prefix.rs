@@ -4,8 +4,11 @@
 //! # Invariants
 //! 1. A key that begins with the prefix of another key has the same prefix. So the keys of a prefix are neighbours.
 
+use std::fmt;
+use std::str::FromStr;
+
 use crate::base::codec::Malformed;
-use crate::base::{Error, Result};
+use crate::base::{Error, OptionKind, Result};
 
 /// Which part of a key is its prefix.
 ///
@@ -23,6 +26,36 @@ pub enum Prefix {
     Bytes(u8),
     /// All up to the first such byte and with it. Keys without that byte have no prefix.
     UpTo(u8),
+}
+
+impl fmt::Display for Prefix {
+    /// `bytes:N`, `upto:C`, or `upto:0xNN` for a byte that is no visible character of ASCII.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(count) => write!(f, "bytes:{count}"),
+            Self::UpTo(end) if end.is_ascii_graphic() => write!(f, "upto:{}", char::from(*end)),
+            Self::UpTo(end) => write!(f, "upto:0x{end:02x}"),
+        }
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = Error;
+
+    /// Reads what `Display` writes.
+    fn from_str(text: &str) -> Result<Self> {
+        let rule = match text.split_once(':') {
+            Some(("bytes", count)) => count.parse().ok().filter(|count| *count > 0).map(Self::Bytes),
+            Some(("upto", end)) => match end.as_bytes() {
+                [end] => Some(Self::UpTo(*end)),
+                _ => end.strip_prefix("0x").and_then(|hex| u8::from_str_radix(hex, 16).ok()).map(Self::UpTo),
+            },
+            _ => None,
+        };
+        rule.ok_or_else(|| {
+            Error::invalid(format!("'{text}' is no rule of prefixes: it must be {}", OptionKind::Prefix))
+        })
+    }
 }
 
 impl Prefix {

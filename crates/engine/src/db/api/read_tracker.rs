@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::base::options::names;
 use crate::base::sync::Mutex;
 use crate::db::commit::validation::CheckedReads;
 use crate::db::state::table::TableState;
@@ -22,6 +23,8 @@ pub enum Isolation {
     /// and walked ranges alike. One that writes nothing always commits.
     Serializable,
 }
+
+names! { Isolation, "isolation", { Snapshot => "snapshot", Serializable => "serializable", } }
 
 /// The reads of a transaction.
 #[derive(Debug)]

@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::base::Result;
+use crate::base::options::{
+    self, NamedOption, OptionKind, choice, names, path_text, plain, seconds, seconds_text, time,
+};
+use crate::base::{Error, Result};
 use crate::log::LogCompression;
-use crate::table::options::{check_range, setters};
+use crate::table::options::setters;
 
 /// What a commit survives once it has returned. It is promised for changes of logged tables; those of unlogged ones
 /// (see [`TableOptions::logged`](crate::TableOptions::logged)) write and sync nothing, and survive from the flush of
@@ -24,6 +27,8 @@ pub enum Durability {
     /// The process dies: the commit is with the operating system before it returns. A power failure may take it back.
     Buffered,
 }
+
+names! { Durability, "durability", { Sync => "sync", Interval => "interval", Buffered => "buffered", } }
 
 /// Options of a database. All may change from one open to the next.
 ///
@@ -117,23 +122,110 @@ impl Default for Options {
     }
 }
 
+/// All options by name, in the order of the fields.
+const NAMED: [NamedOption<Options>; 12] = [
+    plain!(memory_bytes, OptionKind::Number(1 << 20, 1 << 40)),
+    plain!(direct_io, OptionKind::Flag),
+    NamedOption {
+        name: "log_dir",
+        kind: OptionKind::Path,
+        set: |options, text| {
+            options.log_dir = Some(text.into());
+            Some(())
+        },
+        text: |options| path_text(options.log_dir.as_ref()),
+    },
+    plain!(log_segment_bytes, OptionKind::Number(64 << 10, 1 << 30)),
+    plain!(log_bytes_max, OptionKind::Number(128 << 10, 1 << 50)),
+    plain!(log_keep_bytes, OptionKind::Number(0, 1 << 50)),
+    time!(log_keep_time, Duration::ZERO, Duration::from_secs(10 * 366 * 86_400)),
+    choice!(log_compression, LogCompression),
+    time!(interval, Duration::from_millis(1), Duration::from_secs(60)),
+    choice!(durability, Durability),
+    plain!(memtable_bytes, OptionKind::NumberOrZero(4 << 10, 64 << 30)),
+    plain!(compaction_threads, OptionKind::Number(1, 64)),
+];
+
 impl Options {
-    /// Checks every field's range.
+    /// All options by name, in the order of the fields.
+    #[must_use]
+    pub const fn named() -> &'static [NamedOption<Self>] {
+        &NAMED
+    }
+
+    /// Sets the option of a name, which is that of its field, from text: a number, `true` or `false`, a name, a path,
+    /// or seconds for a time. [`Self::named`] tells the names, kinds and ranges.
+    ///
+    /// ```
+    /// use spinney::{Durability, Options};
+    /// let mut options = Options::default();
+    /// options.set("durability", "interval")?;
+    /// options.set("interval", "0.25")?;
+    /// assert_eq!(options.durability, Durability::Interval);
+    /// # Ok::<(), spinney::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` for a name that there is not, and for a text that is not of the option's kind or range.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
+        options::set(&NAMED, self, "database", name, text)
+    }
+
+    /// Checks every field's range, and what goes together.
     ///
     /// # Errors
     /// `Invalid`, naming the field and its range.
     pub fn check(&self) -> Result<()> {
-        check_range("memory_bytes", self.memory_bytes, 1 << 20, 1 << 40)?;
-        check_range("log_segment_bytes", self.log_segment_bytes, 64 << 10, 1 << 30)?;
-        check_range("log_bytes_max", self.log_bytes_max, 2 * self.log_segment_bytes, 1 << 50)?;
-        check_range("log_keep_bytes", self.log_keep_bytes, 0, 1 << 50)?;
-        check_range("log_keep_time (in seconds)", self.log_keep_time.as_secs(), 0, 10 * 366 * 86_400)?;
-        let interval_us = u64::try_from(self.interval.as_micros()).unwrap_or(u64::MAX);
-        check_range("interval (in microseconds)", interval_us, 1_000, 60_000_000)?;
-        self.log_compression.method().check_built("the redo log (option log_compression)")?;
-        if self.memtable_bytes != 0 {
-            check_range("memtable_bytes", self.memtable_bytes, 4 << 10, 64 << 30)?;
+        options::check(&NAMED, self)?;
+        if self.log_bytes_max < 2 * self.log_segment_bytes {
+            return Err(Error::invalid(format!(
+                "option log_bytes_max is {}: it must be at least two segments of {} bytes (option log_segment_bytes)",
+                self.log_bytes_max, self.log_segment_bytes
+            )));
         }
-        check_range("compaction_threads", u64::from(self.compaction_threads), 1, 64)
+        self.log_compression.method().check_built("the redo log (option log_compression)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_has_a_name() {
+        let text = format!("{:?}", Options::default());
+        assert!(NAMED.iter().all(|option| text.contains(&format!("{}: ", option.name()))), "{text}");
+        assert_eq!(text.matches(": ").count(), NAMED.len(), "a new option needs its line in NAMED: {text}");
+    }
+
+    #[test]
+    fn options_come_back_from_their_text() {
+        let options = Options::default()
+            .memory_bytes(1 << 20)
+            .direct_io(false)
+            .log_dir(PathBuf::from("/logs/a b"))
+            .log_segment_bytes(64 << 10)
+            .log_bytes_max(128 << 10)
+            .log_keep_bytes(7)
+            .log_keep_time(Duration::from_millis(1))
+            .log_compression(LogCompression::Zstd)
+            .interval(Duration::from_micros(1500))
+            .durability(Durability::Buffered)
+            .memtable_bytes(4 << 10)
+            .compaction_threads(64);
+        let mut read = Options::default();
+        for option in Options::named() {
+            read.set(option.name(), &option.text(&options).expect("each has a value")).unwrap();
+        }
+        assert_eq!(read, options);
+        let refused = read.set("interval", "0.0001").unwrap_err().to_string();
+        assert_eq!(refused, "option interval is 0.0001: it must be 0.001 to 60 seconds");
+        assert!(read.set("memtable_bytes", "4095").is_err() && read.set("memtable_bytes", "0").is_ok());
+    }
+
+    #[test]
+    fn the_log_has_room_for_two_segments() {
+        let refused = Options::default().log_segment_bytes(1 << 30).check().unwrap_err().to_string();
+        assert!(refused.contains("log_bytes_max is 1073741824") && refused.contains("two segments"), "{refused}");
     }
 }
