@@ -7,6 +7,7 @@ import textwrap
 
 import pytest
 
+import spinney
 from spinney import documents
 from spinney.documents import DeleteMany, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
@@ -162,3 +163,48 @@ def test_plain_dicts_without_pymongo(tmp_path):
                 assert False
     """)
     subprocess.run([sys.executable, "-c", program, tmp_path / "plain"], check=True)
+
+
+def test_columns(people):
+    arrow = pytest.importorskip("pyarrow")
+    table = people.find({}, ["age", "name"]).sort("_id").to_arrow()
+    assert table.column_names == ["_id", "age", "name"]
+    assert table.to_pydict() == {"_id": [1, 2, 3], "age": [31, 27, None], "name": ["Ann", "Bob", None]}
+    assert people.find({}, {"none": 1, "_id": 0}).to_arrow().column("none").null_count == 3
+    grouped = people.aggregate([{"$group": {"_id": None, "age": {"$avg": "$age"}}}]).to_arrow()
+    assert grouped.to_pylist() == [{"_id": None, "age": 29.0}]
+    schema = arrow.schema([("age", arrow.float32()), ("city", arrow.string())])
+    table = people.find().sort("_id").to_arrow(schema)
+    assert table.schema == schema and table.column("age").to_pylist() == [31.0, 27.0, None]
+    assert people.find({"_id": 9}).to_arrow({"age": arrow.int8()}).num_rows == 0
+    frame = people.find({"age": {"$gt": 0}}).sort("_id").to_pandas()
+    assert list(frame["name"]) == ["Ann", "Bob"]
+
+
+def test_columns_of_every_type(client):
+    arrow = pytest.importorskip("pyarrow")
+    things = client["app"]["things"]
+    at = datetime.datetime(2026, 1, 2, 3, 4, 5)
+    made = things.insert_one({"b": b"x", "l": [1, 2], "d": {"e": "f"}, "at": at, "t": True, "n": 1})
+    things.insert_one({"_id": None, "n": 2.5})
+    (row, other) = things.find().sort("n").to_arrow().to_pylist()
+    assert row == {"_id": made.inserted_id.binary, "b": b"x", "l": [1, 2], "d": {"e": "f"}, "at": at, "t": True, "n": 1.0}
+    assert other["n"] == 2.5 and other["l"] is None
+    assert things.find().to_arrow().schema.field("_id").type == arrow.binary(12)
+
+
+def test_columns_in_batches(client):
+    pytest.importorskip("pyarrow")
+    numbers = client["app"]["numbers"]
+    numbers.insert_many({"_id": number, "odd": bool(number % 2)} for number in range(25))
+    batches = list(numbers.find().to_arrow_batches(rows=10))
+    assert [batch.num_rows for batch in batches] == [10, 10, 5]
+    numbers.insert_one({"_id": 25, "odd": "?", "late": 1})
+    with pytest.raises(spinney.InvalidError, match="field late comes after the first 10"):
+        list(numbers.find().to_arrow_batches(rows=10))
+    with pytest.raises(spinney.InvalidError, match="field odd are different types"):
+        numbers.find().to_arrow()
+    with pytest.raises(spinney.InvalidError, match="field odd are not all bool"):
+        numbers.find().to_arrow({"odd": "bool"})
+    with pytest.raises(spinney.InvalidError, match="rows is 0"):
+        next(numbers.find().to_arrow_batches(rows=0))

@@ -1,5 +1,6 @@
 """Cursors and change streams."""
 
+from . import _arrow
 from ._codec import int64
 
 
@@ -86,6 +87,21 @@ class Cursor:
     def to_list(self):
         """All documents that are left."""
         return list(self)
+
+    def to_arrow(self, schema=None):
+        """All documents that are left as a table of pyarrow. The columns are those of `schema` (a schema, or a dict of
+        names and types), else of the projection if it includes fields, else all fields; see `spinney.documents._arrow`
+        for the types. Raises `InvalidError` for a field whose values have no one type."""
+        return _arrow.table(self, self._command.get("projection"), schema)
+
+    def to_arrow_batches(self, rows=10_000, schema=None):
+        """As `to_arrow`, an iterator of record batches of at most `rows` documents, which are read as it goes on.
+        Without a schema the first batch decides the types."""
+        return _arrow.batches(self, self._command.get("projection"), schema, rows)
+
+    def to_pandas(self, schema=None):
+        """All documents that are left as a frame of pandas, by way of `to_arrow`."""
+        return self.to_arrow(schema).to_pandas()
 
     @property
     def alive(self):
