@@ -341,8 +341,8 @@ void spinney_options_free(spinney_options *options);
 // Sets an option of a database: `memory_bytes`, `direct_io` (`true`, `false`), `log_dir`, `log_segment_bytes`,
 // `log_bytes_max`, `log_keep_bytes`, `log_keep_time` (seconds), `log_compression` (`off`, `lz4`, `zstd`), `interval`
 // (seconds), `durability` (`sync`, `interval`, `buffered`), `memtable_bytes`, `compaction_threads`. Bytes are plain
-// numbers. `SPINNEY_STATUS_INVALID` for a name or value that there is not; ranges are checked when the database is
-// opened.
+// numbers. `SPINNEY_STATUS_INVALID` for a name that there is not, and for a value that is not of the option's kind or
+// range, which the error's message tells.
 spinney_status spinney_options_set(spinney_options *options, const char *name, const char *value);
 
 // New options of a table, all at their defaults. Free them with `spinney_table_options_free`.
@@ -352,9 +352,10 @@ spinney_table_options *spinney_table_options_new(void);
 void spinney_table_options_free(spinney_table_options *options);
 
 // Sets an option of a table: `layout` (`btree`, `lsm`, `lsm-tiered`), `block_bytes`, `compression` (`none`, `lz4`,
-// `zstd`), `filter_bits_per_key`, `prefix_filter` (a number of bytes), `run_bytes_max`, `fanout`, `logged` (`true`,
-// `false`), `merge` (`add`), `large_value_bytes`, `time_to_live` (seconds). `SPINNEY_STATUS_INVALID` for a name or
-// value that there is not; ranges are checked when the table is made.
+// `zstd`), `filter_bits_per_key`, `prefix_filter` (`bytes:N`, `upto:C`, `upto:0xNN`), `run_bytes_max`, `fanout`,
+// `logged` (`true`, `false`), `merge` (`add`), `large_value_bytes`, `time_to_live` (seconds). `SPINNEY_STATUS_INVALID`
+// for a name that there is not, and for a value that is not of the option's kind or range, which the error's message
+// tells.
 spinney_status spinney_table_options_set(spinney_table_options *options, const char *name, const char *value);
 
 // Gives the next entry; `SPINNEY_STATUS_NONE` when there is no more. The bytes are valid until the next call with this

@@ -1,10 +1,10 @@
 //! The package for Debian and Ubuntu: the command, its man pages and completions, and the service.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use crate::files::{install, read, write};
 use crate::python::target;
 use crate::step::{cargo, print, run};
 
@@ -19,18 +19,26 @@ const COMPLETIONS: [(&str, &str); 3] = [
 
 /// `deb [--binary PATH]`: builds the package, and prints where it is.
 pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
-    let binary = match arguments {
-        [] => {
-            run("the build of the command", &mut cargo("build --release --package spinney-cli"))?;
-            target().join("release/spinney")
-        }
-        ["--binary", path] => PathBuf::from(path),
+    let package = match arguments {
+        [] => make()?,
+        ["--binary", path] => around(Path::new(path))?,
         _ => return Err("deb takes --binary and a path, or nothing".to_owned()),
     };
-    let package = build(&binary)?;
-    try_out(&package)?;
     print(&format!("{}\n", package.display()));
     Ok(())
+}
+
+/// Builds the command for release and its package, which is tried out.
+pub(super) fn make() -> Result<PathBuf, String> {
+    run("the build of the command", &mut cargo("build --release --package spinney-cli"))?;
+    around(&target().join("release/spinney"))
+}
+
+/// Builds the package around a binary, and tries it out.
+fn around(binary: &Path) -> Result<PathBuf, String> {
+    let package = build(binary)?;
+    try_out(&package)?;
+    Ok(package)
 }
 
 /// Builds the package around a binary.
@@ -71,39 +79,37 @@ fn build(binary: &Path) -> Result<PathBuf, String> {
     write(&place.join("DEBIAN/conffiles"), b"/etc/spinney/spinney.toml\n", 0o644)?;
     let package = folder.join(format!("spinney_{version}_{architecture}.deb"));
     let mut build = Command::new("dpkg-deb");
-    build.args(["--root-owner-group", "--build"]).arg(&place).arg(&package).stdout(std::process::Stdio::null());
+    build.args(["--root-owner-group", "--build"]).arg(&place).arg(&package).stdout(Stdio::null());
     run("dpkg-deb", &mut build)?;
     Ok(package)
 }
 
-/// Unpacks the package into an empty root, and uses what is there.
+/// Unpacks the package into an empty root, and uses what is there: the tour of README.md among it.
 fn try_out(package: &Path) -> Result<(), String> {
     let root = package.with_file_name("empty");
     run("dpkg-deb --extract", Command::new("dpkg-deb").arg("--extract").arg(package).arg(&root))?;
-    let tour = "set -e; export PATH=\"$1/usr/bin:$PATH\"; cd \"$1\"; \
-        spinney create db t; spinney put db t key value; test \"$(spinney get db t key)\" = value; \
-        spinney verify db >/dev/null; test -s usr/share/man/man1/spinney-serve.1.gz; \
-        . usr/share/bash-completion/completions/spinney; test -s usr/lib/systemd/system/spinney.service";
-    run("the tour of the package", Command::new("bash").args(["-c", tour, "tour"]).arg(&root))
+    let begin = "set -e -o pipefail; export PATH=\"$1/usr/bin:$PATH\"; cd \"$1\"; mkdir -p tour; cd tour; \
+        ln -sfn \"$2\" testdata; test \"$(command -v spinney)\" = \"$1/usr/bin/spinney\"";
+    let end = "test \"$(spinney get db visits front-page)\" = 1; cd ..; \
+        test -s usr/share/man/man1/spinney-serve.1.gz; . usr/share/bash-completion/completions/spinney; \
+        test -s usr/lib/systemd/system/spinney.service";
+    let script = format!("{begin}\n{}\n{end}\n", tour()?);
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script, "tour"]).arg(&root).arg(Path::new(ROOT).join("testdata")).stdout(Stdio::null());
+    run("the tour of the package", &mut bash)
+}
+
+/// The commands under "As a command" in README.md, but for the one that installs.
+fn tour() -> Result<String, String> {
+    let text = read(&Path::new(ROOT).join("README.md"))?;
+    let section = text.split_once("\n## As a command\n").map(|(_, section)| section);
+    let block = section.and_then(|section| section.split_once("```sh\n")).and_then(|(_, rest)| rest.split_once("```"));
+    let (block, _) = block.ok_or("README.md has no commands under \"As a command\"")?;
+    let lines: Vec<&str> = block.lines().filter(|line| !line.starts_with("cargo install")).collect();
+    Ok(lines.join("\n"))
 }
 
 fn output(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn install(from: &Path, to: &Path, mode: u32) -> Result<(), String> {
-    let bytes = fs::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
-    write(to, &bytes, mode)
-}
-
-fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), String> {
-    let told = |error: std::io::Error| format!("{}: {error}", path.display());
-    fs::create_dir_all(path.parent().unwrap_or(path)).map_err(told)?;
-    fs::write(path, bytes).map_err(told)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(told)
 }

@@ -5,10 +5,12 @@ mod c;
 mod clients;
 mod conformance;
 mod deb;
+mod files;
 mod kills;
 mod mutants;
 mod page;
 mod python;
+mod release;
 mod server;
 mod step;
 
@@ -38,6 +40,7 @@ Usage: cargo xtask <command>
                       all targets of libFuzzer, or one, for so many minutes each (default 1); needs a nightly compiler and cargo-fuzz
   model <seed>        replays one seed of the model test and prints its history
   golden              runs the golden tests and rewrites what they expect under testdata/; look at the difference with git
+  format-files        writes databases of this version to testdata/formats, which the test `formats` opens; at each release
   mutants [--count <n>] [--seed <s>] [--only <path>] [--jobs <n>]
                       draws mutants of the engine at random (default 120, seed 1), builds them all at once, and tells which of them no
                       test catches; a run that was stopped goes on. --only takes the start of a path and may be given again
@@ -64,7 +67,14 @@ Usage: cargo xtask <command>
   python [--python <path>] [--release] [<tests>]
                       builds the package for Python, installs it into a clean virtual environment and runs its tests there
   header              writes c/include/spinney.h anew from its sources
-  install-c <folder>  builds the libraries for C and installs them with headers, pkg-config and CMake files under a folder
+  install-c <folder> [--dev]
+                      builds the libraries for C and installs them with headers, pkg-config and CMake files under a folder
+  c-test [--dev]      installs the libraries for C into an empty folder, and builds and runs the examples with them elsewhere: by
+                      CMake, by pkg-config, under AddressSanitizer and under valgrind
+  crates [--no-verify]
+                      packages the crates that are published, and builds and runs a program that uses the packages
+  release             builds all that a release has (crates, wheel, package for Debian, libraries for C), tries each out, and
+                      puts it into target/dist with checksums
   deb [--binary <path>]
                       builds the package for Debian and Ubuntu, unpacks it into an empty root and tries it out
   help                prints this
@@ -132,6 +142,7 @@ fn main() -> ExitCode {
         ["fuzz", "--minutes", minutes, target] => fuzz(minutes, Some(target)),
         ["fuzz", target] => fuzz("1", Some(target)),
         ["golden"] => golden(),
+        ["format-files"] => format_files(),
         ["clients", arguments @ ..] => clients::command(arguments),
         ["conformance", arguments @ ..] => conformance::command(arguments),
         ["kills", arguments @ ..] => kills::command(arguments),
@@ -139,7 +150,10 @@ fn main() -> ExitCode {
         ["python", arguments @ ..] => python::command(arguments),
         ["deb", arguments @ ..] => deb::command(arguments),
         ["header"] => c::header(),
-        ["install-c", folder] => c::install(folder),
+        ["install-c", arguments @ ..] => c::command(arguments),
+        ["c-test", arguments @ ..] => c::test(arguments),
+        ["crates", arguments @ ..] => release::crates(arguments),
+        ["release", arguments @ ..] => release::command(arguments),
         ["mutants", arguments @ ..] => mutants::command(arguments),
         ["help" | "--help" | "-h"] | [] => {
             print(HELP);
@@ -261,6 +275,12 @@ fn fuzz(minutes: &str, target: Option<&str>) -> Result<(), String> {
 /// Runs the golden tests in the mode in which they rewrite their expectations.
 fn golden() -> Result<(), String> {
     run("golden tests", cargo("test --workspace golden").env("SPINNEY_GOLDEN", "rewrite"))
+}
+
+/// Writes databases of this version's format, which later versions open in a test.
+fn format_files() -> Result<(), String> {
+    let mut command = cargo("test --package spinney-document --test formats");
+    run("the databases of this format", command.env("SPINNEY_FORMAT_FILES", "1"))
 }
 
 /// The nightly compiler's cargo: the one of rustup, which knows toolchains.
