@@ -5,6 +5,7 @@ mod c;
 mod clients;
 mod conformance;
 mod deb;
+mod figures;
 mod files;
 mod kills;
 mod mutants;
@@ -40,6 +41,9 @@ Usage: cargo xtask <command>
                       all targets of libFuzzer, or one, for so many minutes each (default 1); needs a nightly compiler and cargo-fuzz
   model <seed>        replays one seed of the model test and prints its history
   golden              runs the golden tests and rewrites what they expect under testdata/; look at the difference with git
+  figures [--check]   writes the figures of README.md and docs/benchmarks.md, and the charts, from the files in results/
+  figures --run [--full] [--binary <path>] [<name>]
+                      measures them anew first, small or in full, by the lab with peers (results/README.md)
   format-files        writes databases of this version to testdata/formats, which the test `formats` opens; at each release
   mutants [--count <n>] [--seed <s>] [--only <path>] [--jobs <n>]
                       draws mutants of the engine at random (default 120, seed 1), builds them all at once, and tells which of them no
@@ -141,6 +145,7 @@ fn main() -> ExitCode {
         ["fuzz", "--minutes", minutes] => fuzz(minutes, None),
         ["fuzz", "--minutes", minutes, target] => fuzz(minutes, Some(target)),
         ["fuzz", target] => fuzz("1", Some(target)),
+        ["figures", arguments @ ..] => figures::command(arguments),
         ["golden"] => golden(),
         ["format-files"] => format_files(),
         ["clients", arguments @ ..] => clients::command(arguments),
