@@ -237,7 +237,10 @@ fn opens_documents(kept: &Path, place: &Path) {
         let validation = collection.validate().unwrap();
         assert!(validation.problems.is_empty(), "{name}: {validation:?}");
     }
-    run(&service, r#"{"insert": "goods", "documents": [{"_id": "later", "code": "later", "tags": ["red"], "price": 1}]}"#);
+    run(
+        &service,
+        r#"{"insert": "goods", "documents": [{"_id": "later", "code": "later", "tags": ["red"], "price": 1}]}"#,
+    );
     service.database().engine().clone().close().unwrap();
     let service = Service::new(Database::open(place, options()).unwrap());
     let found = run(&service, r#"{"find": "goods", "filter": {"tags": "red", "price": 1}, "hint": "tags and price"}"#);

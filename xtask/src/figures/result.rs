@@ -117,7 +117,10 @@ impl Engine {
                 Figure::Cost(name) => step["cost"][name].as_f64(),
                 Figure::Own(name) => {
                     let figures = step["figures"].as_array().into_iter().flatten();
-                    figures.into_iter().find(|figure| figure["name"] == name).and_then(|figure| figure["value"].as_f64())
+                    figures
+                        .into_iter()
+                        .find(|figure| figure["name"] == name)
+                        .and_then(|figure| figure["value"].as_f64())
                 }
             });
         }
