@@ -67,8 +67,48 @@ pub(super) fn test(arguments: &[&str]) -> Result<(), String> {
     done
 }
 
-/// Moves what is installed to where it was not made for, and builds and runs the examples there: by CMake, by pkg-config,
-/// under AddressSanitizer, and under valgrind where it is.
+/// `c-count [--dev]`: counts the instructions of a get from Rust and from C by callgrind.
+pub(super) fn count(arguments: &[&str]) -> Result<(), String> {
+    let profile = match arguments {
+        [] => "bench",
+        ["--dev"] => "dev",
+        _ => return Err("c-count takes --dev, or nothing".to_owned()),
+    };
+    let mut build = cargo(&format!("bench --package spinney-c --no-run --message-format json --profile {profile}"));
+    let output = build.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo bench: {error}"))?;
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let programs: Vec<String> =
+        messages.filter_map(|message| message["executable"].as_str().map(ToOwned::to_owned)).collect();
+    let program = programs.last().filter(|_| output.status.success()).ok_or("the bench was not built")?;
+    let of = |part| instructions(program, part);
+    let (none, rust, c) = (of("none")?, of("rust")?, of("c")?);
+    let (rust, c) = (rust - none, c - none);
+    print(&format!(
+        "instructions of a get: {:.0} from Rust, {:.0} from C, ratio {:.3}\n",
+        rust / GETS,
+        c / GETS,
+        c / rust
+    ));
+    Ok(())
+}
+
+/// How many gets a part of the bench makes.
+const GETS: f64 = 100_000.0;
+
+/// All instructions of a part of the bench.
+fn instructions(program: &str, part: &str) -> Result<f64, String> {
+    let out = target().join(format!("callgrind-{part}.out"));
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--quiet", "--tool=callgrind"]).arg(format!("--callgrind-out-file={}", out.display())).arg(program);
+    run("callgrind", valgrind.env("SPINNEY_PART", part))?;
+    let text = read(&out)?;
+    let total = text.lines().find_map(|line| line.strip_prefix("summary: ").or_else(|| line.strip_prefix("totals: ")));
+    total.and_then(|total| total.trim().parse().ok()).ok_or(format!("{}: there is no total", out.display()))
+}
+
+/// Moves what is installed to where it was not made for, and builds and runs the examples there: by CMake, by
+/// pkg-config, under AddressSanitizer, and under valgrind where it is.
 fn try_out(place: &Path) -> Result<(), String> {
     let prefix = place.join("installed");
     fs::rename(place.join("built"), &prefix).map_err(|error| format!("{}: {error}", prefix.display()))?;

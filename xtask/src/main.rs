@@ -75,6 +75,7 @@ Usage: cargo xtask <command>
                       builds the libraries for C and installs them with headers, pkg-config and CMake files under a folder
   c-test [--dev]      installs the libraries for C into an empty folder, and builds and runs the examples with them elsewhere: by
                       CMake, by pkg-config, under AddressSanitizer and under valgrind
+  c-count [--dev]     instructions of a get from Rust and from C, by callgrind
   crates [--no-verify]
                       packages the crates that are published, and builds and runs a program that uses the packages
   release             builds all that a release has (crates, wheel, package for Debian, libraries for C), tries each out, and
@@ -156,6 +157,7 @@ fn main() -> ExitCode {
         ["deb", arguments @ ..] => deb::command(arguments),
         ["header"] => c::header(),
         ["install-c", arguments @ ..] => c::command(arguments),
+        ["c-count", arguments @ ..] => c::count(arguments),
         ["c-test", arguments @ ..] => c::test(arguments),
         ["crates", arguments @ ..] => release::crates(arguments),
         ["release", arguments @ ..] => release::command(arguments),

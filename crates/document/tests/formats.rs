@@ -1,5 +1,5 @@
-//! The databases under `testdata/formats`, one folder for each version of Spinney that had its bytes on disk so: each is
-//! opened, read, verified, written to and opened again, or refused by a version that says so.
+//! The databases under `testdata/formats`, one folder for each release: each is opened, read, verified, written to and
+//! opened again, or refused by a version that says so.
 //!
 //! `cargo xtask format-files` makes those of this version. A folder has
 //!

@@ -233,14 +233,14 @@ macro_rules! names {
         }
 
         impl std::str::FromStr for $type {
-            type Err = $crate::base::Error;
+            type Err = $crate::base::error::Error;
 
-            fn from_str(name: &str) -> $crate::base::Result<Self> {
+            fn from_str(name: &str) -> $crate::base::error::Result<Self> {
                 match name {
                     $($name => Ok(Self::$variant),)*
                     _ => {
                         let names = Self::NAMES.join(", ");
-                        Err($crate::base::Error::invalid(format!(
+                        Err($crate::base::error::Error::invalid(format!(
                             "'{name}' is no {}: it must be one of {names}",
                             $what
                         )))
