@@ -40,6 +40,8 @@ pub(super) fn build(prefix: &Path, profile: &str) -> Result<(), String> {
         (folder.join("include/spinney.h"), "include/spinney.h"),
         (folder.join("include/spinney.hpp"), "include/spinney.hpp"),
         (folder.join("spinney-config.cmake"), "lib/cmake/spinney/spinney-config.cmake"),
+        (folder.join("../LICENSE-MIT"), "share/doc/spinney/LICENSE-MIT"),
+        (folder.join("../LICENSE-APACHE"), "share/doc/spinney/LICENSE-APACHE"),
     ] {
         install(&from, &prefix.join(to), 0o644)?;
     }
