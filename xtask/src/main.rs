@@ -41,7 +41,7 @@ Usage: cargo xtask <command>
                       all targets of libFuzzer, or one, for so many minutes each (default 1); needs a nightly compiler and cargo-fuzz
   model <seed>        replays one seed of the model test and prints its history
   golden              runs the golden tests and rewrites what they expect under testdata/; look at the difference with git
-  figures [--check]   writes the figures of README.md and docs/benchmarks.md, and the charts, from the files in results/
+  figures [--check]   writes the figures of the pages, and the charts, from the files in results/
   figures --run [--full] [--binary <path>] [<name>]
                       measures them anew first, small or in full, by the lab with peers (results/README.md)
   format-files        writes databases of this version to testdata/formats, which the test `formats` opens; at each release

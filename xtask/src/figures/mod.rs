@@ -20,7 +20,7 @@ use result::Outcome;
 use tables::{TABLES, Table};
 
 /// The pages that may have tables, from the root of the repository.
-const PAGES: [&str; 2] = ["README.md", "docs/benchmarks.md"];
+const PAGES: [&str; 3] = ["README.md", "docs/benchmarks.md", "docs/lab/small-runs.md"];
 
 const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->\n";
