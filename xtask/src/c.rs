@@ -133,7 +133,13 @@ fn try_out(place: &Path) -> Result<(), String> {
     }
     for program in PROGRAMS {
         let mut valgrind = Command::new("valgrind");
-        valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
+        valgrind.args([
+            "--quiet",
+            "--error-exitcode=9",
+            "--leak-check=full",
+            "--errors-for-leak-kinds=definite",
+            "--show-leak-kinds=definite",
+        ]);
         valgrind.arg(plain.join(program));
         example(place, &format!("{program} under valgrind"), valgrind)?;
     }
@@ -166,9 +172,10 @@ fn pkg_config(place: &Path) -> Result<(), String> {
 
 /// Runs an example on a new database; its last line is "done".
 fn example(place: &Path, what: &str, mut command: Command) -> Result<(), String> {
-    let db = place.join("db");
-    fs::remove_dir_all(&db).ok();
-    let output = command.arg(&db).current_dir(place).output().map_err(|error| format!("{what}: {error}"))?;
+    let folder = place.join("run");
+    fs::remove_dir_all(&folder).ok();
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let output = command.arg("db").current_dir(folder).output().map_err(|error| format!("{what}: {error}"))?;
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !output.status.success() || !out.ends_with("done\n") {
         return Err(format!("{what} failed ({}):\n{out}\n{err}", output.status));

@@ -167,7 +167,7 @@ fn documents_text(service: &Service) -> String {
             let reply = run(service, &command);
             let cursor = reply.view().get("cursor").and_then(|cursor| cursor.as_document()).expect("a cursor");
             let batch = cursor.get("firstBatch").and_then(|batch| batch.as_array()).expect("a batch");
-            let lines = batch.iter().map(|item| item.as_document().expect("documents").to_canonical_json());
+            let lines = batch.into_iter().map(|item| item.as_document().expect("documents").to_canonical_json());
             lines.map(|line| format!("{name}\t{line}\n")).collect::<String>()
         };
         text += &batch(format!(r#"{{"find": "{name}", "sort": {{"_id": 1}}, "batchSize": 1000}}"#));
