@@ -10,6 +10,8 @@
 //! | `documents` | a document database: kinds of collections and indexes |
 //! | `documents.txt` | its documents and indexes as canonical extended JSON, behind the collection |
 
+#![expect(clippy::unwrap_used, reason = "a test")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
