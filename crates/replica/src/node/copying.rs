@@ -126,7 +126,6 @@ impl Core {
                 }
                 // From here on nothing is acknowledged that the copy lacks.
                 self.consensus()?.end().await;
-                self.log.flush();
                 if self.log.ends().1 <= Some(applied) {
                     let vote = self.applier.rows().vote()?.unwrap_or_default();
                     incoming.complete(self.identity, &vote).map_err(refuse)?;

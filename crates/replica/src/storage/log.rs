@@ -157,11 +157,6 @@ impl Log {
         Ok(())
     }
 
-    /// Waits until what was appended is durable.
-    pub(crate) fn flush(&self) {
-        while self.shared.write_waiting() == Next::Again {}
-    }
-
     /// The entries of `range` that the log has, all of them when `bytes_max` allows; the first one always.
     ///
     /// # Errors
