@@ -253,7 +253,7 @@ fn what_is_wrong_with_a_dump_is_said_with_its_line() {
         ("spinney dump 1", "{\"id\": 1}", "it is not a dump"),
         ("table two", "table aaa", "line 3: table `aaa words` is there twice, or out of order"),
         ("fanout=8 logged=true merge", "fanout=99 logged=true merge", "line 2: option fanout is 99"),
-        ("merge=add", "speed=9", "line 2: option speed is `9`"),
+        ("merge=add", "speed=9", "line 2: there is no option speed: the dump is of a newer spinney"),
         ("entries counters", "entries count", "line 4: the entries of table `counters` are missing"),
         ("\\x05\\x00", "\\x05\\q", "line 5: a backslash begins no escape"),
         ("\nkey\t", "\n\\x00\t", "line 9: the key is not above the one before"),
