@@ -176,6 +176,15 @@ fn a_waiting_stream_and_a_tailable_cursor_see_what_another_member_has_written() 
     let found = run(&there, r#"{"find":"log"}"#);
     assert!(found.contains(r#"[{"_id":3},{"_id":4},{"_id":5}]"#), "{found}");
     assert!(run(&there, r#"{"validate":"log"}"#).contains(r#""valid":true"#));
+    // Each knows what the other has done when it leads again.
+    pair.other.step_down();
+    pair.primary.lead();
+    run(&service, r#"{"insert":"log","documents":[{"_id":6},{"_id":7}]}"#);
+    pair.primary.step_down();
+    pair.other.lead();
+    run(&there, r#"{"insert":"log","documents":[{"_id":8}]}"#);
+    let found = run(&there, r#"{"find":"log"}"#);
+    assert!(found.contains(r#"[{"_id":6},{"_id":7},{"_id":8}]"#), "{found}");
 }
 
 const SESSION: &str = r#""lsid":{"id":{"$uuid":"00000000-0000-4000-8000-000000000001"}}"#;
