@@ -15,6 +15,7 @@ pub mod effect;
 mod granularity;
 mod graph;
 mod group;
+pub mod lend;
 mod lookup;
 pub mod memory;
 pub mod merge;
@@ -36,6 +37,7 @@ use crate::bson::Array;
 use crate::expr::Context;
 
 pub use effect::{Effect, Fields, Passes};
+pub use lend::{KeyRow, Lender, Lent};
 pub use memory::Memory;
 pub use merge::{Merge, Output, WhenMatched, WhenNotMatched};
 pub use reshape::matching;

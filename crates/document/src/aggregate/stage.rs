@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::effect::Effect;
+use super::lend::{Borrower, Lender, Lent};
 use super::memory::Memory;
 use super::merge::Output;
 use crate::base::{Error, ErrorCode, Result};
@@ -31,6 +32,11 @@ pub trait Stage: fmt::Debug + Send + Sync {
 
     /// What the stage reads and what it leaves as it is; nothing when that is not known.
     fn effect(&self) -> Option<Effect> {
+        None
+    }
+
+    /// The stage, when it only looks at its input.
+    fn as_borrower(self: Arc<Self>) -> Option<Arc<dyn Borrower>> {
         None
     }
 
@@ -295,6 +301,45 @@ impl Pipeline {
     pub fn run(&self, input: Rows, run: &Run) -> Result<Rows> {
         self.stages.iter().try_fold(input, |input, step| Arc::clone(&step.stage).run(input, run))
     }
+}
+
+impl Pipeline {
+    /// The first stage, when it only looks at its input.
+    fn borrower(&self) -> Option<Arc<dyn Borrower>> {
+        self.stages.first().and_then(|first| Arc::clone(&first.stage).as_borrower())
+    }
+
+    /// Whether [`Self::run_lent`] copies no rows for the first stage.
+    #[must_use]
+    pub fn borrows(&self) -> bool {
+        self.borrower().is_some()
+    }
+
+    /// As [`Self::run`], for rows that are lent.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_lent(&self, lender: Box<dyn Lender>, run: &Run) -> Result<Rows> {
+        let Some(borrower) = self.borrower() else { return self.run(copied(lender), run) };
+        let rows = borrower.run_lent(lender, run)?;
+        self.stages[1..].iter().try_fold(rows, |input, step| Arc::clone(&step.stage).run(input, run))
+    }
+}
+
+/// Copies of rows that are lent.
+fn copied(mut lender: Box<dyn Lender>) -> Rows {
+    let mut next = move || {
+        let mut found = None;
+        lender.lend(false, &mut |row| {
+            found = Some(match row {
+                Lent::Document(document) => document.into(),
+                Lent::Key(key) => (key.document)()?,
+            });
+            Ok(false)
+        })?;
+        Ok(found)
+    };
+    Box::new(std::iter::from_fn(move || next().transpose()))
 }
 
 /// What the reading of a stage gives.

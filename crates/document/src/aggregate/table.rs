@@ -34,8 +34,8 @@ table! {
     "$facet" => reshape::read_facet;
     "$sort" => sort::read;
     "$unwind" => unwind::read;
-    "$group" => group::read;
-    "$sortByCount" => group::read_sort_by_count;
+    "$group" => group::read::read;
+    "$sortByCount" => group::read::read_sort_by_count;
     "$bucket" => bucket::read;
     "$bucketAuto" => bucket_auto::read;
     "$setWindowFields" => window_parse::read;

@@ -131,13 +131,27 @@ impl<'e> EntryParts<'e> {
             let (fields, id) = key.split_at_checked(at)?;
             (fields, id, value)
         };
-        let (id_types, types) = match rest.split_first() {
-            Some((&ID_TYPES, rest)) => {
-                let (len, rest) = rest.split_first_chunk::<2>()?;
-                rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))?
-            }
-            _ => (&[][..], rest),
-        };
+        let (id_types, types) = types_of(rest)?;
         Some(Self { fields, types, id, id_types })
+    }
+
+    /// The type bits of the fields of an entry with this value.
+    #[inline]
+    #[must_use]
+    pub fn types_of(unique: bool, value: &'e [u8]) -> Option<&'e [u8]> {
+        let id = if unique { field_len(value, Direction::Ascending)? } else { 0 };
+        Some(types_of(value.get(id..)?)?.1)
+    }
+}
+
+/// The type bits of the `_id` and those of the fields.
+#[inline]
+fn types_of(types: &[u8]) -> Option<(&[u8], &[u8])> {
+    match types.split_first() {
+        Some((&ID_TYPES, rest)) => {
+            let (len, rest) = rest.split_first_chunk::<2>()?;
+            rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))
+        }
+        _ => Some((&[], types)),
     }
 }

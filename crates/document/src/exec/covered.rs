@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::operator::{Operator, Run, count_rows};
 use super::row::Row;
 use super::stored::StoredDocument;
+use crate::aggregate::lend::Take;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::catalog::Index;
@@ -151,6 +152,10 @@ impl Operator for Covered {
             }
         }
         Ok(false)
+    }
+
+    fn lend_keys(&mut self, run: &Run<'_>, row: &mut Row, take: &mut Take<'_>) -> Result<bool> {
+        if self.exact { self.input.lend(run, row, take) } else { self.lend(run, row, take) }
     }
 
     /// Rows that all match need no documents.

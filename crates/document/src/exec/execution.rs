@@ -13,10 +13,13 @@ use super::row::Row;
 use super::scan::{CollectionScan, IdLookup, IndexScan};
 use super::sort::SortAll;
 use super::stored::StoredDocument;
+use crate::aggregate::Lent;
+use crate::aggregate::lend::Take;
 use crate::base::{Interrupt, Result, Summary};
 use crate::bson::{DocumentBuf, DocumentBuilder, Value};
-use crate::catalog::CollectionState;
-use crate::keys::{TypeReader, decode_field};
+use crate::catalog::{CollectionState, Index};
+use crate::keys::{Direction, TypeReader, decode_field};
+use crate::path::Path;
 use crate::plan::{Plan, Query, Scan, Subject, plan};
 
 /// A document that a query found.
@@ -161,6 +164,47 @@ impl<'r> Execution<'r> {
             rest = behind;
         }
         shown.finish()
+    }
+
+    /// The fields of the index whose keys [`Self::lend`] can lend: the plan is a scan of that index alone, all of its
+    /// entries are of documents that match, and it has all that the query asks for.
+    #[must_use]
+    pub fn key_fields(&self) -> Option<Vec<(Path, Direction)>> {
+        let index = self.index_of_keys()?;
+        Some(index.paths.iter().cloned().zip(index.spec.pattern.directions()).collect())
+    }
+
+    fn index_of_keys(&self) -> Option<&Arc<Index>> {
+        let Plan::Covered(scan) = &*self.plan else { return None };
+        scan.index.as_ref().filter(|_| scan.exact && scan.groups.len() == 1)
+    }
+
+    /// Lends the next documents as they are stored, or with `keys` the keys of the index where there are
+    /// [`Self::key_fields`], until `take` wants no more; whether there may be more.
+    ///
+    /// # Errors
+    /// As [`Self::next_match`], and those of `take`.
+    pub fn lend(&mut self, keys: bool, take: &mut Take<'_>) -> Result<bool> {
+        let keys = keys && self.index_of_keys().is_some();
+        let (query, collated) = (&*self.query, self.collated);
+        let run = Run { reader: &*self.reader, table: &self.table, query, collated, counts: &self.counts };
+        let skipped = std::mem::take(&mut self.skip);
+        if self.left == 0 || self.root.count(&run, &mut self.row, skipped)? < skipped {
+            self.left = 0;
+            return Ok(false);
+        }
+        let left = &mut self.left;
+        let mut counted = |row: Lent<'_>| {
+            *left -= 1;
+            Ok(take(row)? && *left > 0)
+        };
+        let (root, row) = (&mut self.root, &mut self.row);
+        let more = if keys { root.lend_keys(&run, row, &mut counted) } else { root.lend(&run, row, &mut counted) };
+        self.counts.tell();
+        if !matches!(more, Ok(true)) {
+            self.left = 0;
+        }
+        Ok(more? && self.left > 0)
     }
 
     /// How many documents there are.

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::operator::{Operator, Run};
+use super::operator::{Operator, Run, dangling};
 use super::row::Row;
 use super::stored::StoredDocument;
+use crate::base::Result;
 use crate::base::num::usize_of;
-use crate::base::{Error, ErrorCode, Result};
 
 /// The most documents that are read at once.
 const TOGETHER_MAX: usize = 64;
@@ -65,10 +65,7 @@ impl Operator for Fetch {
                 continue;
             };
             if next.document.is_none() {
-                return Err(Error::new(
-                    ErrorCode::DATA_CORRUPTION_DETECTED,
-                    "an index has an entry of a document that does not exist: run validate",
-                ));
+                return Err(dangling());
             }
             if self.exact {
                 run.count_document()?;

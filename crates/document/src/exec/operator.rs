@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use super::reader::Reader;
 use super::row::Row;
+use crate::aggregate::Lent;
+use crate::aggregate::lend::Take;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::Document;
 use crate::plan::Query;
@@ -61,6 +63,33 @@ pub(super) trait Operator: fmt::Debug + Send {
     fn count(&mut self, run: &Run<'_>, row: &mut Row, most: u64) -> Result<u64> {
         count_rows(self, run, row, most)
     }
+
+    /// Lends the documents of the next rows, until `take` wants no more; whether it is so that it ended. `row` is memory
+    /// for them.
+    fn lend(&mut self, run: &Run<'_>, row: &mut Row, take: &mut Take<'_>) -> Result<bool> {
+        lend_rows(self, run, row, take)
+    }
+
+    /// As [`Self::lend`], with the keys of an index in the place of documents where there are such.
+    fn lend_keys(&mut self, run: &Run<'_>, row: &mut Row, take: &mut Take<'_>) -> Result<bool> {
+        self.lend(run, row, take)
+    }
+}
+
+/// Lends the documents of an operator's next rows.
+fn lend_rows<O: Operator + ?Sized>(
+    operator: &mut O,
+    run: &Run<'_>,
+    row: &mut Row,
+    take: &mut Take<'_>,
+) -> Result<bool> {
+    while operator.next(run, row)? {
+        let Some(document) = &row.document else { continue };
+        if !take(Lent::Document(document.view()))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Goes over the next rows of an operator one by one.
@@ -115,4 +144,11 @@ impl Run<'_> {
 
 pub(super) fn damaged() -> Error {
     Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "a stored document is no BSON")
+}
+
+pub(super) fn dangling() -> Error {
+    Error::new(
+        ErrorCode::DATA_CORRUPTION_DETECTED,
+        "an index has an entry of a document that does not exist: run validate",
+    )
 }

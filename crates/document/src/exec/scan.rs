@@ -4,9 +4,11 @@ use std::collections::HashSet;
 
 use spinney::{Range, Ranges, Table};
 
-use super::operator::{Operator, Run, count_rows, damaged};
+use super::operator::{Operator, Run, count_rows, damaged, dangling};
 use super::row::Row;
 use super::stored::StoredDocument;
+use crate::aggregate::lend::Take;
+use crate::aggregate::{KeyRow, Lent};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Document;
 use crate::catalog::index_entry::EntryParts;
@@ -71,6 +73,18 @@ impl Operator for CollectionScan {
         }
         Ok(false)
     }
+
+    /// Documents are lent from where they are.
+    fn lend(&mut self, run: &Run<'_>, _: &mut Row, take: &mut Take<'_>) -> Result<bool> {
+        while let Some((_, bytes)) = self.0.advance()? {
+            run.count_document()?;
+            let document = Document::from_checked_bytes(bytes).ok_or_else(damaged)?;
+            if run.query.filter.matches_at(document)?.0 && !take(Lent::Document(document))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// The document with one `_id`, if it matches.
@@ -123,28 +137,33 @@ impl IndexScan {
             met: scan.multikey.then(HashSet::new),
         })
     }
+}
 
-    fn takes(&self, fields: &[u8]) -> bool {
-        if self.filters.is_empty() {
-            return true;
-        }
-        let (mut at, mut filters) = (0, self.filters.iter().peekable());
-        for (field, direction) in self.directions.iter().enumerate() {
-            let Some(len) = fields.get(at..).and_then(|rest| field_len(rest, *direction)) else { return true };
-            match filters.peek() {
-                Some(filter) if filter.field == field => {
-                    if !filter.takes(&fields[at..at + len]) {
-                        return false;
-                    }
-                    filters.next();
-                }
-                Some(_) => {}
-                None => return true,
-            }
-            at += len;
-        }
-        true
+/// Whether the fields of a key are within the bounds that the ranges of a scan do not have.
+fn takes(filters: &[KeyFilter], directions: &[Direction], fields: &[u8]) -> bool {
+    if filters.is_empty() {
+        return true;
     }
+    let (mut at, mut filters) = (0, filters.iter().peekable());
+    for (field, direction) in directions.iter().enumerate() {
+        let Some(len) = fields.get(at..).and_then(|rest| field_len(rest, *direction)) else { return true };
+        match filters.peek() {
+            Some(filter) if filter.field == field => {
+                if !filter.takes(&fields[at..at + len]) {
+                    return false;
+                }
+                filters.next();
+            }
+            Some(_) => {}
+            None => return true,
+        }
+        at += len;
+    }
+    true
+}
+
+fn malformed() -> Error {
+    Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "an entry of an index is malformed")
 }
 
 impl Operator for IndexScan {
@@ -157,10 +176,9 @@ impl Operator for IndexScan {
             };
             while let Some((key, value)) = walk.advance()? {
                 run.count_key()?;
-                let parts = EntryParts::of(&self.directions, self.unique, key, value).ok_or_else(|| {
-                    Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "an entry of an index is malformed")
-                })?;
-                if !self.takes(parts.fields) || self.met.as_mut().is_some_and(|met| !met.insert(parts.id.to_vec())) {
+                let parts = EntryParts::of(&self.directions, self.unique, key, value).ok_or_else(malformed)?;
+                let takes = takes(&self.filters, &self.directions, parts.fields);
+                if !takes || self.met.as_mut().is_some_and(|met| !met.insert(parts.id.to_vec())) {
                     continue;
                 }
                 row.reset();
@@ -194,5 +212,37 @@ impl Operator for IndexScan {
             }
         }
         Ok(count)
+    }
+    /// Entries are lent as they are, each of them once.
+    fn lend(&mut self, run: &Run<'_>, _: &mut Row, take: &mut Take<'_>) -> Result<bool> {
+        loop {
+            let Some(walk) = &mut self.walk else {
+                let Some(group) = self.walks.pop() else { return Ok(false) };
+                self.walk = Some(Walk::new(run, &self.table, group.ranges, self.reverse));
+                continue;
+            };
+            let (directions, unique) = (&self.directions, self.unique);
+            while let Some((key, value)) = walk.advance()? {
+                run.count_key()?;
+                let parts = || EntryParts::of(directions, unique, key, value).ok_or_else(malformed);
+                let met = match &mut self.met {
+                    None => false,
+                    Some(met) => !met.insert(parts()?.id.to_vec()),
+                };
+                if met || !takes(&self.filters, directions, key) {
+                    continue;
+                }
+                let document = || {
+                    run.count_document()?;
+                    let found = run.reader.get(run.table, parts()?.id)?.ok_or_else(dangling)?;
+                    Ok(StoredDocument::new(found).into_buf())
+                };
+                let types = EntryParts::types_of(unique, value).ok_or_else(malformed)?;
+                if !take(Lent::Key(KeyRow { fields: key, types, document: &document }))? {
+                    return Ok(true);
+                }
+            }
+            self.walk = None;
+        }
     }
 }

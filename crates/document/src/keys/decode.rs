@@ -41,9 +41,44 @@ pub fn decode_field<'k>(
     Some((value, key.get(source.at..)?))
 }
 
+/// As [`decode_field`], of a number that is no decimal, in no memory of its own; nothing for all other values, and then
+/// `types` is as it was.
+#[inline]
+#[must_use]
+pub fn decode_number<'k>(
+    key: &'k [u8],
+    direction: Direction,
+    types: &mut TypeReader<'_>,
+) -> Option<(Value<'static>, &'k [u8])> {
+    let (number, len) = number::decode_plain(key, mask_of(direction), types.peek())?;
+    types.next();
+    Some((number, key.get(len..)?))
+}
+
+/// The rest of a key behind its first field, whose types are read over.
+#[inline]
+#[must_use]
+pub fn skip_field<'k>(key: &'k [u8], direction: Direction, types: &mut TypeReader<'_>) -> Option<&'k [u8]> {
+    if types.is_default() {
+        return key.get(field_len(key, direction)?..);
+    }
+    match decode_number(key, direction, types) {
+        Some((_, rest)) => Some(rest),
+        None => Some(decode_field(key, direction, types)?.1),
+    }
+}
+
+/// What the bytes of a field are complemented by.
+const fn mask_of(direction: Direction) -> u8 {
+    match direction {
+        Direction::Ascending => 0,
+        Direction::Descending => 0xFF,
+    }
+}
+
 impl<'k> Source<'k> {
     fn new(key: &'k [u8], direction: Direction) -> Self {
-        Self { key, at: 0, mask: if direction == Direction::Descending { 0xFF } else { 0 }, depth: 0 }
+        Self { key, at: 0, mask: mask_of(direction), depth: 0 }
     }
 
     fn peek(&self, ahead: usize) -> Option<u8> {
@@ -176,9 +211,14 @@ impl<'k> Source<'k> {
             0x10 => simple(Value::Undefined),
             0x14 => simple(Value::Null),
             0x20..=0x35 => {
+                if let Some((number, len)) = number::decode_plain(&self.key[self.at - 1..], self.mask, types.peek()) {
+                    types.next();
+                    self.at += len - 1;
+                    return simple(number);
+                }
                 let len = number::payload_len(tag, |index| self.peek(index))?;
                 let payload = self.bytes(len)?;
-                number::decode(tag, &payload, types)
+                simple(number::decode_decimal(tag, &payload, types)?.into())
             }
             0x40 => {
                 let symbol = types.next() == types::SYMBOL;

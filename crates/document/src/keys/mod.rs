@@ -15,7 +15,7 @@ mod sink;
 pub mod types;
 mod wildcard;
 
-pub use decode::{decode_field, field_len};
+pub use decode::{decode_field, decode_number, field_len, skip_field};
 pub use encode::{append, encode_id};
 pub use extract::extract;
 pub use key_set::{Key, KeySet};

@@ -19,10 +19,10 @@
 use super::sink::Sink;
 use super::types::{self, TypeBits, TypeReader};
 use crate::base::num::{low64, nearest_f64};
+use crate::bson::Value;
 use crate::bson::decimal::wide::{Wide, digits, power_of_ten};
 use crate::bson::decimal::{Decimal128, EXPONENT_MIN, Unpacked};
 use crate::bson::number::{Floor, floor_of_decimal};
-use crate::bson::{Value, ValueBuf};
 
 pub(super) const NAN: u8 = 0x20;
 pub(super) const ZERO: u8 = 0x2B;
@@ -211,25 +211,78 @@ pub(super) fn payload_len(tag: u8, at: impl Fn(usize) -> Option<u8>) -> Option<u
     })
 }
 
-/// The number with a tag, its payload, neither complemented by a descending field, and its type bits.
-pub(super) fn decode(tag: u8, payload: &[u8], types: &mut TypeReader<'_>) -> Option<ValueBuf> {
+/// A number that is no decimal, at the start of a key whose bytes are complemented by `mask`: it, and how many bytes it
+/// has. Nothing for decimals, which `code` or a tail tells, and for bytes that are no number.
+#[inline]
+pub(super) fn decode_plain(key: &[u8], mask: u8, code: u8) -> Option<(Value<'static>, usize)> {
+    if code == types::DECIMAL || code == types::NEGATIVE_ZERO_DECIMAL {
+        return None;
+    }
+    let (tag, payload) = key.split_first()?;
+    let tag = tag ^ mask;
+    let negative = tag < ZERO;
+    let (mirrored, flip) = if negative { (ZERO + (ZERO - tag), !mask) } else { (tag, mask) };
+    let signed = |double: f64| Value::Double(if negative { -double } else { double });
+    let number = |bytes: &[u8]| bytes.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(byte ^ flip));
+    match (tag, mirrored) {
+        (NAN, _) => Some((Value::Double(f64::NAN), 1)),
+        (ZERO, _) => {
+            let zero = match code {
+                types::INT64 => Value::Int64(0),
+                types::DOUBLE => Value::Double(0.0),
+                types::NEGATIVE_ZERO => Value::Double(-0.0),
+                _ => Value::Int32(0),
+            };
+            Some((zero, 1))
+        }
+        (_, SMALL | LARGE) => {
+            let bits = number(payload.get(..8)?);
+            let double = f64::from_bits(bits >> if mirrored == SMALL { 2 } else { 1 });
+            let least = negative && double == 9_223_372_036_854_775_808.0 && code != types::DOUBLE;
+            (bits & 1 == 0).then_some((if least { Value::Int64(i64::MIN) } else { signed(double) }, 9))
+        }
+        (_, SMALL..LARGE) => {
+            let len = usize::from(mirrored - SMALL);
+            let (integral, rest) = payload.split_at_checked(len)?;
+            let (integral, len) = (number(integral), 1 + len);
+            let whole = (integral >> 1).cast_signed();
+            if integral & 1 == 1 {
+                let fraction = number(rest.get(..7)?);
+                let behind = nearest_f64((fraction >> 4).cast_signed()) / 4_503_599_627_370_496.0;
+                return (fraction & 1 == 0).then_some((signed(nearest_f64(whole) + behind), len + 7));
+            }
+            let whole = if code == types::DOUBLE {
+                signed(nearest_f64(whole))
+            } else {
+                integer(if negative { -whole } else { whole }, code)
+            };
+            Some((whole, len))
+        }
+        _ => None,
+    }
+}
+
+/// An integer of the type that a code says.
+fn integer(number: i64, code: u8) -> Value<'static> {
+    match i32::try_from(number) {
+        Ok(small) if code != types::INT64 => Value::Int32(small),
+        _ => Value::Int64(number),
+    }
+}
+
+/// The decimal with a tag, its payload, neither complemented by a descending field, and its type bits.
+pub(super) fn decode_decimal(tag: u8, payload: &[u8], types: &mut TypeReader<'_>) -> Option<Decimal128> {
     let code = types.next();
     let exponent = match code {
         types::DECIMAL | types::NEGATIVE_ZERO_DECIMAL => Some(i32::from(types.exponent()?) + EXPONENT_MIN),
         _ => None,
     };
-    let value = |value: Value<'_>| Some(ValueBuf::from(value));
-    if tag == NAN {
-        return value(if exponent.is_some() { Decimal128::NAN.into() } else { f64::NAN.into() });
-    }
-    if tag == ZERO {
-        return value(match (code, exponent) {
-            (types::INT64, _) => 0_i64.into(),
-            (types::DOUBLE, _) => 0.0.into(),
-            (types::NEGATIVE_ZERO, _) => (-0.0).into(),
-            (_, Some(exponent)) => Decimal128::finite(code == types::NEGATIVE_ZERO_DECIMAL, 0, exponent).into(),
-            _ => 0_i32.into(),
-        });
+    match (tag, exponent) {
+        (NAN, _) => return Some(Decimal128::NAN),
+        (ZERO, Some(exponent)) => {
+            return Some(Decimal128::finite(code == types::NEGATIVE_ZERO_DECIMAL, 0, exponent));
+        }
+        _ => {}
     }
     let negative = tag < ZERO;
     let mut bytes = [0; 32];
@@ -238,34 +291,12 @@ pub(super) fn decode(tag: u8, payload: &[u8], types: &mut TypeReader<'_>) -> Opt
         *to = if negative { !from } else { *from };
     }
     let magnitude = Magnitude::read(if negative { ZERO + (ZERO - tag) } else { tag }, bytes)?;
-    let decimal = |decimal: Decimal128| if negative { decimal.negated() } else { decimal };
-    let double = |double: f64| if negative { -double } else { double };
-    if let Magnitude::Tail(number) = magnitude {
-        let number = exponent.map_or_else(|| shortest(number), |exponent| with_exponent(number, exponent));
-        return value(decimal(number).into());
-    }
-    if let Some(exponent) = exponent {
-        return value(decimal(with_exponent(magnitude.to_decimal(), exponent)).into());
-    }
-    match magnitude {
-        Magnitude::Integral(integral) if code == types::DOUBLE => {
-            value(double(nearest_f64(i64::try_from(integral).ok()?)).into())
-        }
-        Magnitude::Integral(integral) => {
-            let integer = i64::try_from(integral).ok().map(|integer| if negative { -integer } else { integer })?;
-            match i32::try_from(integer) {
-                Ok(small) if code != types::INT64 => value(small.into()),
-                _ => value(integer.into()),
-            }
-        }
-        Magnitude::Double(9_223_372_036_854_775_808.0) if negative && code != types::DOUBLE => value(i64::MIN.into()),
-        Magnitude::Double(number) => value(double(number).into()),
-        Magnitude::Fraction(integral, scaled) => {
-            let integral = nearest_f64(i64::try_from(integral).ok()?);
-            value(double(integral + nearest_f64(scaled.cast_signed()) / 4_503_599_627_370_496.0).into())
-        }
-        Magnitude::Tail(_) => None,
-    }
+    let number = match (magnitude, exponent) {
+        (magnitude, Some(exponent)) => with_exponent(magnitude.to_decimal(), exponent),
+        (Magnitude::Tail(number), None) => shortest(number),
+        _ => return None,
+    };
+    Some(if negative { number.negated() } else { number })
 }
 
 /// A magnitude that is not zero.

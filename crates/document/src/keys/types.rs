@@ -89,7 +89,21 @@ impl<'a> TypeReader<'a> {
         Self(bytes)
     }
 
+    /// Whether all types from here on are the default ones.
+    #[inline]
+    #[must_use]
+    pub const fn is_default(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next code, which stays the next one.
+    #[inline]
+    pub(super) fn peek(&self) -> u8 {
+        self.0.first().copied().unwrap_or(DEFAULT)
+    }
+
     /// The next code.
+    #[inline]
     pub(super) fn next(&mut self) -> u8 {
         match self.0.split_first() {
             Some((code, rest)) => {

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use super::collections::Collections;
+use super::collections::{Collections, Watch};
 use super::head::Head;
 use super::{merge, replace, report, view};
+use crate::aggregate::lend::{Lender, Take};
 use crate::aggregate::{self, NoStorage, Output, Pipeline, Report, Rows, Run, Source, Storage};
 use crate::base::{Error, ErrorCode, Result};
 use crate::catalog::{CollectionState, Entry, Namespace};
 use crate::exec::Execution;
+use crate::keys::Direction;
+use crate::path::Path;
 use crate::plan::Hint;
 
 /// A collection that is read, or a view on it.
@@ -118,15 +121,40 @@ impl Stored {
         head.query.hint.clone_from(&self.hint);
         head.query.collation.clone_from(&run.context.collation);
         let reader = Box::new(Arc::clone(&self.collections.reader));
-        let mut execution = Execution::open(reader, state, Arc::new(head.query))?;
-        let watch = Arc::clone(&self.collections.watch);
-        let mut known = 0;
-        let found = std::iter::from_fn(move || {
-            if let Some(interrupt) = watch.newer(&mut known) {
-                execution.watch(&interrupt);
-            }
-            execution.next()
-        });
-        head.rest.run(Box::new(found), run)
+        let execution = Execution::open(reader, state, Arc::new(head.query))?;
+        let mut found = Found { execution, watch: Arc::clone(&self.collections.watch), known: 0 };
+        if head.rest.borrows() {
+            return head.rest.run_lent(Box::new(found), run);
+        }
+        head.rest.run(Box::new(std::iter::from_fn(move || found.watched().next())), run)
+    }
+}
+
+/// The documents that the query of a pipeline's head finds.
+#[derive(Debug)]
+struct Found {
+    execution: Execution<'static>,
+    watch: Arc<Watch>,
+    /// The interrupt that the execution knows.
+    known: u64,
+}
+
+impl Found {
+    /// The execution, which ends early by the interrupt of now.
+    fn watched(&mut self) -> &mut Execution<'static> {
+        if let Some(interrupt) = self.watch.newer(&mut self.known) {
+            self.execution.watch(&interrupt);
+        }
+        &mut self.execution
+    }
+}
+
+impl Lender for Found {
+    fn key_fields(&self) -> Option<Vec<(Path, Direction)>> {
+        self.execution.key_fields()
+    }
+
+    fn lend(&mut self, keys: bool, take: &mut Take<'_>) -> Result<bool> {
+        self.watched().lend(keys, take)
     }
 }

@@ -12,6 +12,7 @@ mod decimals;
 mod differential;
 mod faults;
 mod found_by_fuzzing;
+mod groups;
 mod index_keys;
 mod keys;
 mod pipelines;

@@ -47,6 +47,14 @@ impl Sum {
         }
     }
 
+    /// Adds an integer of a type so many times.
+    pub fn add_times(&mut self, number: i64, kind: Kind, times: u64) {
+        if times > 0 {
+            self.add(Number::Int(0), kind);
+            self.integers += i128::from(number) * i128::from(times);
+        }
+    }
+
     /// Adds a number of a type for a mean, which is a double or a decimal.
     pub fn add_for_mean(&mut self, number: Number, kind: Kind) {
         self.add(number, if matches!(number, Number::Int(_)) { Kind::Double } else { kind });

@@ -1,0 +1,273 @@
+//! Groups of the keys of an index: ids and values are decoded from the bytes of a key, and no document is made.
+//!
+//! Where the id is of the first fields of the index, keys that begin with the same bytes belong to one group, so that
+//! these are decoded once a group. Integers that are the same for all rows, as `{$sum: 1}` has them, are added up once
+//! a group as well.
+
+use super::spec::{Gathered, Group, as_in_groups};
+use crate::aggregate::accumulator::{Accumulator, Kind, State};
+use crate::aggregate::lend::KeyRow;
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::number::Number;
+use crate::bson::{self, DocumentBuilder, Value, ValueBuf};
+use crate::expr::{Expression, Val};
+use crate::keys::{Direction, TypeReader, decode_field, decode_number, field_len, skip_field};
+use crate::path::Path;
+
+/// What a group takes of the keys of an index, and the key that was read last.
+#[derive(Debug)]
+pub(super) struct Keyed {
+    /// The fields up to the last that is needed.
+    fields: Vec<Field>,
+    id: Id,
+    /// How many fields the id is of, when it is of the first ones.
+    lead: Option<usize>,
+    /// How many of these are not needed again while their bytes are the same.
+    skipped: usize,
+    /// What accumulators take, by their positions.
+    taken: Vec<(usize, Taken)>,
+    /// Accumulators that add the same integer for each row.
+    repeated: Vec<(usize, i64, bson::Kind)>,
+    /// The values of the fields that are needed.
+    slots: Vec<Slot>,
+    /// The bytes of the first fields of the last key, if they are an id.
+    begin: Option<Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Field {
+    direction: Direction,
+    slot: Option<usize>,
+    /// Whether null, which may stand for a missing field, makes a difference.
+    null_tells: bool,
+}
+
+#[derive(Debug)]
+enum Id {
+    Constant(ValueBuf),
+    Field(usize),
+    Document(Vec<(String, usize)>),
+}
+
+#[derive(Debug)]
+enum Taken {
+    Slot(usize),
+    Constant(ValueBuf),
+}
+
+/// A value of a key.
+#[derive(Debug)]
+enum Slot {
+    Number(Value<'static>),
+    Other(ValueBuf),
+}
+
+impl Slot {
+    #[inline]
+    fn view(&self) -> Value<'_> {
+        match self {
+            Self::Number(number) => *number,
+            Self::Other(value) => value.view(),
+        }
+    }
+}
+
+/// What a key says.
+#[derive(Debug)]
+pub(super) enum Read {
+    /// Its row belongs to the group of the one before.
+    Same,
+    /// The id of its group, which may be that of the one before.
+    Id(ValueBuf),
+    /// Too little: the document must be looked at.
+    Unknown,
+}
+
+impl Keyed {
+    /// What a group takes of an index with these fields; nothing when it needs more than values of fields.
+    pub(super) fn of(group: &Group, fields: &[(Path, Direction)]) -> Option<Self> {
+        let mut slots = Slots { fields, used: vec![None; fields.len()], count: 0 };
+        let id = match &group.id {
+            Expression::Document(parts) => {
+                let parts = parts.iter().map(|(name, part)| Some((name.clone(), slots.slot_of(part)?)));
+                Id::Document(parts.collect::<Option<_>>()?)
+            }
+            expression => match expression.as_constant() {
+                Some(constant) => Id::Constant(constant.into()),
+                None => Id::Field(slots.slot_of(expression)?),
+            },
+        };
+        let of_id = slots.used.clone();
+        let (mut taken, mut repeated) = (Vec::new(), Vec::new());
+        let mut needed = vec![false; fields.len()];
+        let mut null_tells =
+            of_id.iter().map(|slot| slot.is_some() && matches!(id, Id::Document(_))).collect::<Vec<_>>();
+        for (at, (_, accumulator)) in group.fields.iter().enumerate() {
+            if matches!(accumulator.kind, Kind::Top(..)) {
+                return None;
+            }
+            match accumulator.argument.as_constant() {
+                Some(constant) => match repeated_of(accumulator, constant) {
+                    Some((number, kind)) => repeated.push((at, number, kind)),
+                    None => taken.push((at, Taken::Constant(constant.into()))),
+                },
+                None => {
+                    let slot = slots.slot_of(&accumulator.argument)?;
+                    let field = slots.used.iter().position(|used| *used == Some(slot))?;
+                    needed[field] = true;
+                    null_tells[field] |= !ignores_null(&accumulator.kind);
+                    taken.push((at, Taken::Slot(slot)));
+                }
+            }
+        }
+        let lead = of_id.iter().take_while(|slot| slot.is_some()).count();
+        let lead = of_id[lead..].iter().all(Option::is_none).then_some(lead);
+        let skipped = lead.filter(|lead| !needed[..*lead].contains(&true)).unwrap_or(0);
+        let last = slots.used.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        let read = fields[..last].iter().enumerate().map(|(at, (_, direction))| Field {
+            direction: *direction,
+            slot: slots.used[at],
+            null_tells: null_tells[at],
+        });
+        let empty = (0..slots.count).map(|_| Slot::Number(Value::Null)).collect();
+        Some(Self { fields: read.collect(), id, lead, skipped, taken, repeated, slots: empty, begin: None })
+    }
+
+    /// Whether keys in the order of their index come group by group.
+    pub(super) const fn comes_in_groups(&self) -> bool {
+        // Missing fields and null are two ids of a document, and one key.
+        self.lead.is_some() && !matches!(self.id, Id::Document(_))
+    }
+
+    /// Reads a key.
+    #[inline]
+    pub(super) fn read(&mut self, row: &KeyRow<'_>) -> Result<Read> {
+        let mut types = TypeReader::new(row.types);
+        let begun = self.begin.as_ref().is_some_and(|begin| row.fields.starts_with(begin));
+        let (mut rest, mut from) = (row.fields, 0);
+        if begun && self.skipped > 0 {
+            from = self.skipped;
+            let begin = self.begin.as_ref().map_or(0, Vec::len);
+            if types.is_default() {
+                rest = &row.fields[begin..];
+            } else {
+                for field in &self.fields[..from] {
+                    rest = skip_field(rest, field.direction, &mut types).ok_or_else(broken)?;
+                }
+            }
+        }
+        for field in &self.fields[from..] {
+            let Some(slot) = field.slot else {
+                rest = skip_field(rest, field.direction, &mut types).ok_or_else(broken)?;
+                continue;
+            };
+            if let Some((number, behind)) = decode_number(rest, field.direction, &mut types) {
+                (self.slots[slot], rest) = (Slot::Number(number), behind);
+                continue;
+            }
+            let (value, behind) = decode_field(rest, field.direction, &mut types).ok_or_else(broken)?;
+            match value.view() {
+                Value::Undefined => return Ok(self.unknown()),
+                Value::Null if field.null_tells => return Ok(self.unknown()),
+                _ => (self.slots[slot], rest) = (Slot::Other(value), behind),
+            }
+        }
+        if begun { Ok(Read::Same) } else { self.begin(row.fields).map(Read::Id) }
+    }
+
+    fn unknown(&mut self) -> Read {
+        self.begin = None;
+        Read::Unknown
+    }
+
+    /// The next key is of no known group.
+    pub(super) fn forget(&mut self) {
+        self.begin = None;
+    }
+
+    /// The id of the key that was just read. Keys that begin like it belong to its group.
+    fn begin(&mut self, fields: &[u8]) -> Result<ValueBuf> {
+        if let Some(lead) = self.lead {
+            let mut len = 0;
+            for field in &self.fields[..lead] {
+                len += field_len(&fields[len..], field.direction).ok_or_else(broken)?;
+            }
+            let begin = self.begin.get_or_insert_default();
+            begin.clear();
+            begin.extend_from_slice(&fields[..len]);
+        }
+        Ok(match &self.id {
+            Id::Constant(id) => id.clone(),
+            Id::Field(slot) => self.slots[*slot].view().into(),
+            Id::Document(parts) => {
+                let mut builder = DocumentBuilder::new();
+                for (name, slot) in parts {
+                    builder.append(name, self.slots[*slot].view());
+                }
+                builder.finish().into()
+            }
+        })
+    }
+
+    /// Adds the values of the key that was just read, but for those that are the same for all rows. The bytes that are
+    /// kept of them.
+    #[inline]
+    pub(super) fn add(&self, group: &Group, gathered: &mut Gathered) -> Result<usize> {
+        let mut bytes = 0;
+        for (at, taken) in &self.taken {
+            let value = match taken {
+                Taken::Slot(slot) => self.slots[*slot].view(),
+                Taken::Constant(value) => value.view(),
+            };
+            if let (Some((_, accumulator)), Some(state)) = (group.fields.get(*at), gathered.1.get_mut(*at)) {
+                bytes += accumulator.add_value(state, Val::View(value)).map_err(as_in_groups)?;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Adds what is the same for all rows, for some rows.
+    pub(super) fn add_repeated(&self, gathered: &mut Gathered, rows: u64) {
+        for (at, number, kind) in &self.repeated {
+            if let Some(State::Sum(sum)) = gathered.1.get_mut(*at) {
+                sum.add_times(*number, *kind, rows);
+            }
+        }
+    }
+}
+
+/// The fields of an index that are needed, numbered as they are.
+struct Slots<'f> {
+    fields: &'f [(Path, Direction)],
+    used: Vec<Option<usize>>,
+    count: usize,
+}
+
+impl Slots<'_> {
+    /// The slot of an expression that is a field of the index.
+    fn slot_of(&mut self, expression: &Expression) -> Option<usize> {
+        let (Expression::Field(path) | Expression::Root(path)) = expression else { return None };
+        let at = self.fields.iter().position(|(field, _)| field == path)?;
+        let next = self.count;
+        let slot = *self.used[at].get_or_insert(next);
+        self.count = self.count.max(slot + 1);
+        Some(slot)
+    }
+}
+
+/// The integer that an accumulator adds for each row.
+fn repeated_of(accumulator: &Accumulator, constant: Value<'_>) -> Option<(i64, bson::Kind)> {
+    match (&accumulator.kind, constant.as_number()) {
+        (Kind::Sum, Some(Number::Int(number))) => Some((number, constant.kind())),
+        _ => None,
+    }
+}
+
+/// Whether null is to an accumulator what a missing field is.
+const fn ignores_null(kind: &Kind) -> bool {
+    matches!(kind, Kind::Sum | Kind::Average | Kind::Extreme(_) | Kind::End(_) | Kind::Deviation(_))
+}
+
+fn broken() -> Error {
+    Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "a key of an index is malformed")
+}
