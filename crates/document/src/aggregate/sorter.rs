@@ -2,7 +2,7 @@
 //!
 //! # Format
 //! The key of an entry in the table is the row's key and its number, u64 big-endian, so that rows of equal keys stay in
-//! the order in which they came; the value is the document. The table is not logged; it is dropped with the sorter, and
+//! the order in which they came; the value is the row: of a pipeline the document. The table is not logged; it is dropped with the sorter, and
 //! one that a crash leaves is dropped when the database is opened (its name begins with [`TABLE_PREFIX`]).
 
 use std::fmt;
@@ -25,18 +25,41 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 /// The longest key of a row in a table, which the engine limits.
 const KEY_BYTES_MAX: usize = 65_000;
 
-/// What a row in memory needs besides its bytes.
-const ROW_BYTES: usize = size_of::<Row>();
+/// A row: its key and what is sorted.
+pub type Row<T = DocumentBuf> = (Vec<u8>, T);
 
-/// A row: its key and its document.
-pub type Row = (Vec<u8>, DocumentBuf);
+/// What can be sorted: it goes to a table as bytes, and comes back.
+pub trait Sortable: Sized {
+    /// The bytes that it takes in memory besides itself.
+    fn heap_bytes(&self) -> usize;
 
-/// Sorts documents by keys, of which none may begin with another one, such as encoded values.
-pub struct Sorter {
+    /// Its bytes, for which `buffer`, which is empty, may be used.
+    fn as_bytes<'b>(&'b self, buffer: &'b mut Vec<u8>) -> &'b [u8];
+
+    /// What bytes stand for; nothing when they stand for nothing.
+    fn from_bytes(bytes: &[u8]) -> Option<Self>;
+}
+
+impl Sortable for DocumentBuf {
+    fn heap_bytes(&self) -> usize {
+        Self::as_bytes(self).len()
+    }
+
+    fn as_bytes<'b>(&'b self, _: &'b mut Vec<u8>) -> &'b [u8] {
+        Self::as_bytes(self)
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Document::from_checked_bytes(bytes).map(Self::from)
+    }
+}
+
+/// Sorts documents, or other rows, by keys, of which none may begin with another one, such as encoded values.
+pub struct Sorter<T: Sortable = DocumentBuf> {
     stage: &'static str,
     memory: Arc<Memory>,
     limit: Option<usize>,
-    rows: Vec<Row>,
+    rows: Vec<Row<T>>,
     bytes: usize,
     /// With a limit, the greatest key that is still wanted, once there are enough rows.
     greatest: Option<Vec<u8>>,
@@ -45,8 +68,8 @@ pub struct Sorter {
 }
 
 /// The rows of a sorter in order.
-pub struct Sorted {
-    rows: std::vec::IntoIter<Row>,
+pub struct Sorted<T: Sortable = DocumentBuf> {
+    rows: std::vec::IntoIter<Row<T>>,
     memory: Arc<Memory>,
     /// Before the table, which it reads.
     range: Option<Range>,
@@ -54,7 +77,7 @@ pub struct Sorted {
     left: usize,
 }
 
-impl Sorter {
+impl<T: Sortable> Sorter<T> {
     /// A sorter for a stage. With a limit only that many of the first rows are kept.
     #[must_use]
     pub fn new(stage: &'static str, memory: Arc<Memory>, limit: Option<u64>) -> Self {
@@ -67,19 +90,20 @@ impl Sorter {
     /// # Errors
     /// Code 292 when the limit of memory is exceeded and there is no database for the rest, or a key is too long for a
     /// table; those of the engine.
-    pub fn push(&mut self, key: Vec<u8>, document: DocumentBuf) -> Result<()> {
+    pub fn push(&mut self, key: Vec<u8>, row: T) -> Result<()> {
         if self.greatest.as_ref().is_some_and(|greatest| key >= *greatest) || self.limit == Some(0) {
             return Ok(());
         }
         let number = self.pushed;
         self.pushed += 1;
         if let Some(table) = &mut self.table {
-            return table.put(&key, number, &document, self.stage);
+            return table.put(&key, number, &row, self.stage);
         }
-        let bytes = key.len() + document.as_bytes().len() + ROW_BYTES;
+        let row = (key, row);
+        let bytes = row_bytes(&row);
         self.bytes += bytes;
         let fits = self.memory.try_take(bytes);
-        self.rows.push((key, document));
+        self.rows.push(row);
         if !fits {
             self.cut();
             // What was cut off may have made room.
@@ -116,8 +140,8 @@ impl Sorter {
         let Some(engine) = self.memory.spill() else { return Err(self.memory.exceeded(self.stage)) };
         let mut table = SpillTable::create(engine.clone())?;
         let first = self.pushed - u64::try_from(self.rows.len()).unwrap_or_default();
-        for (number, (key, document)) in (first..).zip(self.rows.drain(..)) {
-            table.put(&key, number, &document, self.stage)?;
+        for (number, (key, row)) in (first..).zip(self.rows.drain(..)) {
+            table.put(&key, number, &row, self.stage)?;
         }
         self.memory.give(self.bytes);
         self.bytes = 0;
@@ -142,7 +166,7 @@ impl Sorter {
     ///
     /// # Errors
     /// Those of the engine.
-    pub fn finish(mut self) -> Result<Sorted> {
+    pub fn finish(mut self) -> Result<Sorted<T>> {
         let left = self.limit.unwrap_or(usize::MAX);
         let mut table = self.table.take();
         let range = match &mut table {
@@ -157,18 +181,18 @@ impl Sorter {
     }
 }
 
-impl Drop for Sorter {
+impl<T: Sortable> Drop for Sorter<T> {
     fn drop(&mut self) {
         self.memory.give(self.bytes);
     }
 }
 
-fn row_bytes((key, document): &Row) -> usize {
-    key.len() + document.as_bytes().len() + ROW_BYTES
+fn row_bytes<T: Sortable>((key, row): &Row<T>) -> usize {
+    key.len() + row.heap_bytes() + size_of::<Row<T>>()
 }
 
-impl Iterator for Sorted {
-    type Item = Result<Row>;
+impl<T: Sortable> Iterator for Sorted<T> {
+    type Item = Result<Row<T>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
@@ -184,18 +208,17 @@ impl Iterator for Sorted {
     }
 }
 
-impl Drop for Sorted {
+impl<T: Sortable> Drop for Sorted<T> {
     fn drop(&mut self) {
         self.memory.give(self.rows.as_slice().iter().map(row_bytes).sum());
         self.range = None;
     }
 }
 
-fn row_of(key: &[u8], value: &[u8]) -> Result<Row> {
-    let corrupt = || Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "a row of a sort is no document");
+fn row_of<T: Sortable>(key: &[u8], value: &[u8]) -> Result<Row<T>> {
+    let corrupt = || Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "a row of a sort is malformed");
     let (key, _) = key.split_last_chunk::<8>().ok_or_else(corrupt)?;
-    let document = Document::from_checked_bytes(value).ok_or_else(corrupt)?;
-    Ok((key.to_vec(), document.into()))
+    Ok((key.to_vec(), T::from_bytes(value).ok_or_else(corrupt)?))
 }
 
 /// A table of rows that do not fit in memory.
@@ -204,6 +227,7 @@ struct SpillTable {
     table: Table,
     batch: Batch,
     batch_bytes: usize,
+    buffer: Vec<u8>,
 }
 
 /// The number of the next table.
@@ -215,17 +239,19 @@ impl SpillTable {
         let name = format!("{TABLE_PREFIX}{}", NEXT_TABLE.fetch_add(1, Ordering::Relaxed));
         let options = TableOptions::default().layout(Layout::Lsm).logged(false);
         let table = engine.create_table(&name, options)?;
-        Ok(Self { engine, table, batch: Batch::new(), batch_bytes: 0 })
+        Ok(Self { engine, table, batch: Batch::new(), batch_bytes: 0, buffer: Vec::new() })
     }
 
-    fn put(&mut self, key: &[u8], number: u64, document: &DocumentBuf, stage: &str) -> Result<()> {
+    fn put<T: Sortable>(&mut self, key: &[u8], number: u64, row: &T, stage: &str) -> Result<()> {
         if key.len() > KEY_BYTES_MAX {
             let what = format!("{stage}: a key of {} bytes is too long to be sorted outside of memory", key.len());
             return Err(Error::new(ErrorCode::QUERY_EXCEEDED_MEMORY_LIMIT, what));
         }
         let key = [key, &number.to_be_bytes()].concat();
-        self.batch.put(&self.table, &key, document.as_bytes());
-        self.batch_bytes += key.len() + document.as_bytes().len();
+        self.buffer.clear();
+        let value = row.as_bytes(&mut self.buffer);
+        self.batch.put(&self.table, &key, value);
+        self.batch_bytes += key.len() + value.len();
         if self.batch_bytes >= BATCH_BYTES_MAX {
             self.write()?;
         }
@@ -251,7 +277,7 @@ impl Drop for SpillTable {
     }
 }
 
-impl fmt::Debug for Sorter {
+impl<T: Sortable> fmt::Debug for Sorter<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sorter")
             .field("rows", &self.pushed)
@@ -260,7 +286,7 @@ impl fmt::Debug for Sorter {
     }
 }
 
-impl fmt::Debug for Sorted {
+impl<T: Sortable> fmt::Debug for Sorted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sorted").field("rows", &self.rows.len()).finish_non_exhaustive()
     }

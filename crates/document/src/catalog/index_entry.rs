@@ -74,12 +74,28 @@ impl EncodedId {
 }
 
 impl IndexEntry {
+    /// Whether a key for the document with an `_id` can be an entry.
+    ///
+    /// # Errors
+    /// `KeyTooLong` (17280).
+    #[inline]
+    pub fn check(index: &Index, key: Key<'_>, id: &EncodedId) -> Result<()> {
+        let len = key.fields.len() + if index.spec.unique { 0 } else { id.key.len() };
+        if len > ENTRY_KEY_BYTES_MAX {
+            let name = &index.spec.name;
+            let what = format!("the key of index {name} has {len} bytes, and {ENTRY_KEY_BYTES_MAX} is the most");
+            return Err(Error::new(ErrorCode::KEY_TOO_LONG, what));
+        }
+        Ok(())
+    }
+
     /// Becomes the entry of a key for the document with an `_id`.
     ///
     /// # Errors
     /// `KeyTooLong` (17280).
     #[inline]
     pub fn set(&mut self, index: &Index, key: Key<'_>, id: &EncodedId) -> Result<()> {
+        Self::check(index, key, id)?;
         self.key.clear();
         self.value.clear();
         self.key.extend_from_slice(key.fields);
@@ -92,14 +108,6 @@ impl IndexEntry {
             self.value.extend_from_slice(id_types);
         }
         self.value.extend_from_slice(key.types);
-        if self.key.len() > ENTRY_KEY_BYTES_MAX {
-            let what = format!(
-                "the key of index {} has {} bytes, and {ENTRY_KEY_BYTES_MAX} is the most",
-                index.spec.name,
-                self.key.len()
-            );
-            return Err(Error::new(ErrorCode::KEY_TOO_LONG, what));
-        }
         Ok(())
     }
 

@@ -38,8 +38,10 @@ pub struct FindOneOptions {
 /// A statement that changes one document and returns it, compiled.
 #[derive(Debug)]
 pub struct FindAndModify {
-    /// Which document, and what is shown of it.
+    /// Which document. It has no projection, so that the whole document is found.
     pub query: Arc<Query>,
+    /// What is shown of it.
+    projection: Option<Projection>,
     /// What becomes of it.
     pub action: Action,
 }
@@ -152,15 +154,16 @@ impl Collection {
 }
 
 impl FindAndModify {
-    /// A statement for the first document that a query finds.
+    /// A statement for the first document that a query finds, of which its projection is shown.
     #[must_use]
     pub fn new(mut query: Query, action: Action) -> Self {
         query.limit = Some(1);
-        Self { query: Arc::new(query), action }
+        let projection = query.projection.take();
+        Self { query: Arc::new(query), projection, action }
     }
 
     fn shown(&self, document: Document<'_>, position: Option<usize>) -> Result<DocumentBuf> {
-        match &self.query.projection {
+        match &self.projection {
             Some(projection) => projection.apply(document, position),
             None => Ok(document.into()),
         }

@@ -88,7 +88,10 @@ impl Collection {
     /// As [`Self::insert_one`].
     pub fn insert_one_with(&self, document: Document<'_>, options: WriteOptions) -> Result<ValueBuf> {
         let prepared = self.prepare(document)?;
-        self.transact(options, |txn| txn.insert(&self.state, prepared.view()))?;
+        self.transact(options, |txn| {
+            txn.insert_only(&self.state);
+            txn.insert(&self.state, prepared.view())
+        })?;
         Ok(ValueBuf::from(prepared.id()))
     }
 
@@ -103,11 +106,13 @@ impl Collection {
         Ok(self.state.table.get(key)?.map(StoredDocument::new))
     }
 
-    /// Runs a query on the documents as they are now.
+    /// Runs a query on the documents as they are now. A sort that needs more memory than 100 MiB goes on on disk, unless
+    /// the query has a memory of its own.
     ///
     /// # Errors
     /// Those of [`Execution::open`].
     pub fn find(&self, query: Query) -> Result<Execution<'static>> {
+        let query = if query.memory.is_none() { query.with_spill(self.catalog.engine()) } else { query };
         Execution::open(Box::new(self.catalog.engine().snapshot()), &self.state, Arc::new(query))
     }
 

@@ -34,6 +34,9 @@ pub struct DocumentTransaction {
     pub(super) buffers: Buffers,
     pub(super) claims: Claims,
     pub(super) bypass_validation: bool,
+    /// Whether the transaction does nothing but insert documents, so that it does not read entries of indexes that are
+    /// not unique.
+    pub(super) only_inserts: bool,
     /// Nothing when the log is not kept.
     pub(super) journal: Option<Journal>,
     /// Whether something was written.
@@ -92,6 +95,7 @@ impl DocumentTransaction {
             buffers: Buffers::default(),
             claims,
             bypass_validation: false,
+            only_inserts: false,
             journal,
             has_written: false,
             session: None,
@@ -104,6 +108,11 @@ impl DocumentTransaction {
     /// Whether documents that are written from now on need not match their collection's validator.
     pub fn bypass_validation(&mut self, bypass: bool) {
         self.bypass_validation = bypass;
+    }
+
+    /// From now on the transaction does nothing but insert documents into a collection, which is not capped.
+    pub(super) fn insert_only(&mut self, collection: &CollectionState) {
+        self.only_inserts = collection.capped.is_none();
     }
 
     /// The document with an `_id`.

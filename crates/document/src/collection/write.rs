@@ -13,7 +13,7 @@ use super::prepare::check_id;
 use super::transaction::DocumentTransaction;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuilder, Value, equal};
-use crate::catalog::index_entry::ENTRY_KEY_BYTES_MAX;
+use crate::catalog::index_entry::{ENTRY_KEY_BYTES_MAX, IndexEntry};
 use crate::catalog::options::{ValidationAction, ValidationLevel};
 use crate::catalog::{CollectionState, Index, Schema};
 use crate::expr::Context;
@@ -153,7 +153,7 @@ impl DocumentTransaction {
         new: Option<Document<'_>>,
         updated: Option<&Updated>,
     ) -> Result<()> {
-        let keys = &mut self.buffers.keys;
+        let (id, keys) = (&self.buffers.id, &mut self.buffers.keys);
         keys.resize_with(keys.len().max(schema.indexes.len()), Default::default);
         for (index, (before, after)) in schema.indexes.iter().zip(keys) {
             if let (Some(old), Some(new)) = (old, new)
@@ -165,6 +165,7 @@ impl DocumentTransaction {
             }
             find(index, old, before)?;
             find(index, new, after)?;
+            after.iter().try_for_each(|key| IndexEntry::check(index, key, id))?;
         }
         Ok(())
     }
@@ -203,7 +204,13 @@ impl DocumentTransaction {
                     txn.single_delete(&index.table, buffers.entry.key())?;
                 }
                 if matches!(change, KeyChange::Added(_) | KeyChange::Retyped(_)) {
-                    txn.put(&index.table, buffers.entry.key(), buffers.entry.value())?;
+                    let (key, value) = (buffers.entry.key(), buffers.entry.value());
+                    // The keys of a unique index are looked up by later inserts.
+                    if self.only_inserts && !index.spec.unique {
+                        txn.put_unseen(&index.table, key, value)?;
+                    } else {
+                        txn.put(&index.table, key, value)?;
+                    }
                 }
             }
             if index.see_multikey(after.multikey()) {

@@ -93,6 +93,7 @@ struct Explained {
 }
 
 fn explain(call: &Call<'_>, state: Option<&CollectionState>, query: Query, shown: Shown<'_>) -> Result<Explained> {
+    let query = query.with_spill(call.state.database.engine());
     let (query, began) = (Arc::new(query), call.state.now_ms());
     let shape = shape(&query);
     let filtered = state.is_some_and(|state| state.filters.of(|| shape.clone()).is_some());

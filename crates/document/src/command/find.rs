@@ -268,6 +268,9 @@ impl Found {
     fn open(call: &Call<'_>, state: Arc<CollectionState>, mut query: Query) -> Result<Self> {
         let left = query.limit.unwrap_or(u64::MAX);
         let with_record_id = call.is_set("showRecordId").then(|| query.projection.take());
+        if call.flag("allowDiskUse").unwrap_or(true) {
+            query = query.with_spill(call.state.database.engine());
+        }
         let mut execution = Execution::open(call.reader()?, &state, Arc::new(query))?;
         execution.watch(&call.interrupt);
         Ok(Self { execution, left, with_record_id, capped: state.capped.is_some() })

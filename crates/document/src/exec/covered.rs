@@ -2,15 +2,17 @@
 
 use smallvec::SmallVec;
 
+use super::merge::MergeByKey;
 use super::operator::{Operator, Run, count_rows};
 use super::row::Row;
+use super::scan::IndexScan;
 use super::stored::StoredDocument;
 use crate::aggregate::lend::Take;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::catalog::Index;
 use crate::collation::has_text;
-use crate::keys::{Direction, TypeReader, decode_field};
+use crate::keys::{Direction, TypeReader, decode_field, decode_number, skip_field};
 use crate::plan::covered::paths_of;
 use crate::projection::Projection;
 
@@ -18,7 +20,24 @@ use crate::projection::Projection;
 /// those that match. Where such a field is null, which may stand for a missing one, the document is fetched.
 #[derive(Debug)]
 pub(super) struct Covered {
-    input: Box<dyn Operator>,
+    input: Input,
+    shape: Shape,
+    /// Whether all rows match.
+    exact: bool,
+}
+
+/// Where the keys come from.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// From one scan, as they are stored.
+    Scan(IndexScan),
+    /// From several, in an order of their own.
+    Merged(MergeByKey),
+}
+
+/// What is made of a key.
+#[derive(Debug)]
+struct Shape {
     fields: Vec<(String, Direction, Need)>,
     id: Need,
     /// How many of the fields are before the last that is needed, that included.
@@ -27,8 +46,6 @@ pub(super) struct Covered {
     flat: bool,
     /// Whether the documents have nothing that the projection does not show.
     projected: bool,
-    /// Whether all rows match.
-    exact: bool,
     /// Whether the keys of `_id`s have sort keys in the place of strings.
     collated_id: bool,
 }
@@ -47,7 +64,7 @@ impl Need {
 }
 
 impl Covered {
-    pub(super) fn new(input: Box<dyn Operator>, index: &Index, run: &Run<'_>, exact: bool) -> Self {
+    pub(super) fn new(input: Input, index: &Index, run: &Run<'_>, exact: bool) -> Self {
         let query = run.query;
         let shown = query.projection.as_ref().and_then(Projection::plain_paths).unwrap_or_default();
         let mut asked = Vec::new();
@@ -68,41 +85,70 @@ impl Covered {
         let decoded = fields.iter().rposition(|(_, _, need)| need.any()).map_or(0, |last| last + 1);
         let flat = fields.iter().all(|(path, _, _)| !path.contains('.'));
         let projected = fields.iter().map(|(_, _, need)| need).chain([&id]).all(|need| need.shown || !need.filter);
-        Self { input, fields, id, decoded, flat, projected, exact, collated_id: run.collated }
+        let shape = Shape { fields, id, decoded, flat, projected, collated_id: run.collated };
+        Self { input, shape, exact }
     }
+}
 
-    /// The document of a row's key, unless the key does not tell.
-    fn document<'c>(&'c self, row: &Row) -> Result<Option<DocumentBuf>> {
+impl Shape {
+    /// The document of a key that begins with the index's fields, unless the key does not tell; `id` gives the `_id`'s
+    /// key and type bits.
+    #[inline]
+    fn document<'c, 'k>(
+        &'c self,
+        fields: &[u8],
+        types: &[u8],
+        id: impl FnOnce() -> Result<(&'k [u8], &'k [u8])>,
+    ) -> Result<Option<DocumentBuf>> {
         let mut builder = DocumentBuilder::new();
         let mut values: SmallVec<[(&str, ValueBuf); 6]> = SmallVec::new();
-        let mut add = |path: &'c str, value: ValueBuf| {
-            if self.flat {
-                builder.append(path, value.view());
-            } else {
-                values.push((path, value));
-            }
-        };
-        let (mut rest, mut types) = (&row.key[..], TypeReader::new(&row.types));
+        let (mut rest, mut types) = (fields, TypeReader::new(types));
         if self.id.any() {
-            let mut types = TypeReader::new(&row.id_types);
-            let (id, _) = decode_field(&row.id, Direction::Ascending, &mut types).ok_or_else(broken)?;
+            let (id, types) = id()?;
+            let mut types = TypeReader::new(types);
+            let (id, _) = decode_field(id, Direction::Ascending, &mut types).ok_or_else(broken)?;
             if self.collated_id && has_text(&id.view()) {
                 return Ok(None);
             }
-            add("_id", id);
+            self.add(&mut builder, &mut values, "_id", id);
         }
         for (path, direction, need) in &self.fields[..self.decoded] {
+            let needed = need.any() && !(path == "_id" && self.id.any());
+            if !needed {
+                rest = skip_field(rest, *direction, &mut types).ok_or_else(broken)?;
+                continue;
+            }
+            if self.flat
+                && let Some((number, behind)) = decode_number(rest, *direction, &mut types)
+            {
+                builder.append(path, number);
+                rest = behind;
+                continue;
+            }
             let (value, behind) = decode_field(rest, *direction, &mut types).ok_or_else(broken)?;
             rest = behind;
-            if need.any() && !(path == "_id" && self.id.any()) {
-                if matches!(value.view(), Value::Null | Value::Undefined) {
-                    return Ok(None);
-                }
-                add(path, value);
+            if matches!(value.view(), Value::Null | Value::Undefined) {
+                return Ok(None);
             }
+            self.add(&mut builder, &mut values, path, value);
         }
         nest(&mut builder, &values, 0);
         Ok(Some(builder.finish()))
+    }
+
+    /// Adds a value to the document, or to those that are put into it when all are there.
+    fn add<'c>(
+        &self,
+        builder: &mut DocumentBuilder,
+        values: &mut SmallVec<[(&'c str, ValueBuf); 6]>,
+        path: &'c str,
+        value: ValueBuf,
+    ) {
+        if self.flat {
+            builder.append(path, value.view());
+        } else {
+            values.push((path, value));
+        }
     }
 }
 
@@ -129,25 +175,45 @@ fn broken() -> Error {
     Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "a key of an index is malformed")
 }
 
+impl Input {
+    /// Goes to the next row, and makes its document: the row has that, or its keys when these do not tell.
+    fn next(&mut self, run: &Run<'_>, shape: &Shape, row: &mut Row) -> Result<bool> {
+        match self {
+            Self::Scan(scan) => scan.each(run, |entry| {
+                row.reset();
+                let id = || entry.parts().map(|parts| (parts.id, parts.id_types));
+                match shape.document(entry.key, entry.types()?, id)? {
+                    Some(document) => row.document = Some(StoredDocument::built(document)),
+                    None => row.set(&entry.parts()?),
+                }
+                Ok(false)
+            }),
+            Self::Merged(merged) => {
+                let found = merged.next(run, row)?;
+                if found {
+                    let document = shape.document(&row.key, &row.types, || Ok((&row.id, &row.id_types)))?;
+                    row.document = document.map(StoredDocument::built);
+                }
+                Ok(found)
+            }
+        }
+    }
+}
+
 impl Operator for Covered {
     fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool> {
-        while self.input.next(run, row)? {
-            match self.document(row)? {
-                Some(document) => {
-                    let (matched, position) =
-                        if self.exact { (true, None) } else { run.query.filter.matches_at(document.view())? };
-                    if matched {
-                        row.document = Some(StoredDocument::built(document));
-                        row.position = position;
-                        row.projected = self.projected;
-                        return Ok(true);
-                    }
+        while self.input.next(run, &self.shape, row)? {
+            if let Some(document) = &row.document {
+                let (matched, position) =
+                    if self.exact { (true, None) } else { run.query.filter.matches_at(document.view())? };
+                if matched {
+                    (row.position, row.projected) = (position, self.shape.projected);
+                    return Ok(true);
                 }
-                None => {
-                    row.document = run.reader.get(run.table, &row.id)?.map(StoredDocument::new);
-                    if run.matches(row)? {
-                        return Ok(true);
-                    }
+            } else {
+                row.document = run.reader.get(run.table, &row.id)?.map(StoredDocument::new);
+                if run.matches(row)? {
+                    return Ok(true);
                 }
             }
         }
@@ -155,11 +221,18 @@ impl Operator for Covered {
     }
 
     fn lend_keys(&mut self, run: &Run<'_>, row: &mut Row, take: &mut Take<'_>) -> Result<bool> {
-        if self.exact { self.input.lend(run, row, take) } else { self.lend(run, row, take) }
+        match &mut self.input {
+            Input::Scan(scan) if self.exact => scan.lend(run, row, take),
+            _ => self.lend(run, row, take),
+        }
     }
 
     /// Rows that all match need no documents.
     fn count(&mut self, run: &Run<'_>, row: &mut Row, most: u64) -> Result<u64> {
-        if self.exact { self.input.count(run, row, most) } else { count_rows(self, run, row, most) }
+        match &mut self.input {
+            Input::Scan(scan) if self.exact => scan.count(run, row, most),
+            Input::Merged(merged) if self.exact => merged.count(run, row, most),
+            _ => count_rows(self, run, row, most),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use spinney::Table;
 
-use super::covered::Covered;
+use super::covered::{Covered, Input};
 use super::fetch::Fetch;
 use super::merge::{MergeByKey, Union};
 use super::operator::{Counts, Operator, Run};
@@ -281,7 +281,8 @@ fn operator(run: &Run<'_>, plan: &Plan, wanted: Option<u64>) -> Box<dyn Operator
         Plan::Id(key) => Box::new(IdLookup(Some(key.clone()))),
         Plan::Scan(scan) => match entries(scan) {
             None => Box::new(CollectionScan::new(run, scan)),
-            Some(entries) => Box::new(Fetch::new(entries, wanted, scan.exact)),
+            Some(Input::Scan(entries)) => Box::new(Fetch::new(Box::new(entries), wanted, scan.exact)),
+            Some(Input::Merged(entries)) => Box::new(Fetch::new(Box::new(entries), wanted, scan.exact)),
         },
         Plan::Covered(scan) => match (entries(scan), &scan.index) {
             (Some(entries), Some(index)) => Box::new(Covered::new(entries, index, run, scan.exact)),
@@ -291,7 +292,7 @@ fn operator(run: &Run<'_>, plan: &Plan, wanted: Option<u64>) -> Box<dyn Operator
         Plan::Sort(input) => {
             let input = operator(run, input, None);
             match &run.query.sort {
-                Some(sort) => Box::new(SortAll::new(input, sort.clone(), wanted)),
+                Some(sort) => Box::new(SortAll::new(input, sort.clone(), run.query.memory(), wanted)),
                 None => input,
             }
         }
@@ -299,14 +300,14 @@ fn operator(run: &Run<'_>, plan: &Plan, wanted: Option<u64>) -> Box<dyn Operator
 }
 
 /// The entries of a scan of an index.
-fn entries(scan: &Scan) -> Option<Box<dyn Operator>> {
+fn entries(scan: &Scan) -> Option<Input> {
     if scan.groups.len() < 2 {
-        return Some(Box::new(IndexScan::new(scan, scan.groups.clone())?));
+        return IndexScan::new(scan, scan.groups.clone()).map(Input::Scan);
     }
     let inputs = scan.groups.iter().map(|group| {
         let input: Box<dyn Operator> = Box::new(IndexScan::new(scan, vec![group.clone()])?);
         Some((input, group.prefix.len()))
     });
     let inputs: Option<Vec<_>> = inputs.collect();
-    Some(Box::new(MergeByKey::new(inputs?, scan.reverse, scan.multikey)))
+    Some(Input::Merged(MergeByKey::new(inputs?, scan.reverse, scan.multikey)))
 }

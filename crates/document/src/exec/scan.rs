@@ -166,30 +166,60 @@ fn malformed() -> Error {
     Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "an entry of an index is malformed")
 }
 
-impl Operator for IndexScan {
-    fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool> {
+/// An entry of an index, where it is.
+#[derive(Clone, Copy)]
+pub(super) struct IndexEntry<'e> {
+    pub(super) key: &'e [u8],
+    pub(super) value: &'e [u8],
+    directions: &'e [Direction],
+    unique: bool,
+}
+
+impl<'e> IndexEntry<'e> {
+    /// Its parts.
+    pub(super) fn parts(&self) -> Result<EntryParts<'e>> {
+        EntryParts::of(self.directions, self.unique, self.key, self.value).ok_or_else(malformed)
+    }
+
+    /// The type bits of its fields.
+    #[inline]
+    pub(super) fn types(&self) -> Result<&'e [u8]> {
+        EntryParts::types_of(self.unique, self.value).ok_or_else(malformed)
+    }
+}
+
+impl IndexScan {
+    /// Gives each of the next entries to `take`, until that wants no more; whether it is so that it ended.
+    #[inline]
+    pub(super) fn each(&mut self, run: &Run<'_>, mut take: impl FnMut(IndexEntry<'_>) -> Result<bool>) -> Result<bool> {
         loop {
-            let Some(mut walk) = self.walk.take() else {
+            let Some(walk) = &mut self.walk else {
                 let Some(group) = self.walks.pop() else { return Ok(false) };
                 self.walk = Some(Walk::new(run, &self.table, group.ranges, self.reverse));
                 continue;
             };
             while let Some((key, value)) = walk.advance()? {
                 run.count_key()?;
-                let parts = EntryParts::of(&self.directions, self.unique, key, value).ok_or_else(malformed)?;
-                let takes = takes(&self.filters, &self.directions, parts.fields);
-                if !takes || self.met.as_mut().is_some_and(|met| !met.insert(parts.id.to_vec())) {
-                    continue;
+                let entry = IndexEntry { key, value, directions: &self.directions, unique: self.unique };
+                let again = match &mut self.met {
+                    None => false,
+                    Some(met) => !met.insert(entry.parts()?.id.to_vec()),
+                };
+                if !again && takes(&self.filters, &self.directions, key) && !take(entry)? {
+                    return Ok(true);
                 }
-                row.reset();
-                row.id.extend_from_slice(parts.id);
-                row.id_types.extend_from_slice(parts.id_types);
-                row.key.extend_from_slice(parts.fields);
-                row.types.extend_from_slice(parts.types);
-                self.walk = Some(walk);
-                return Ok(true);
             }
+            self.walk = None;
         }
+    }
+}
+
+impl Operator for IndexScan {
+    fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool> {
+        self.each(run, |entry| {
+            row.set(&entry.parts()?);
+            Ok(false)
+        })
     }
 
     /// Entries of which all are rows are not taken apart.
@@ -198,51 +228,24 @@ impl Operator for IndexScan {
             return count_rows(self, run, row, most);
         }
         let mut count = 0;
-        while count < most {
-            let Some(walk) = &mut self.walk else {
-                let Some(group) = self.walks.pop() else { break };
-                self.walk = Some(Walk::new(run, &self.table, group.ranges, self.reverse));
-                continue;
-            };
-            if walk.advance()?.is_some() {
-                run.count_key()?;
+        if most > 0 {
+            self.each(run, |_| {
                 count += 1;
-            } else {
-                self.walk = None;
-            }
+                Ok(count < most)
+            })?;
         }
         Ok(count)
     }
+
     /// Entries are lent as they are, each of them once.
     fn lend(&mut self, run: &Run<'_>, _: &mut Row, take: &mut Take<'_>) -> Result<bool> {
-        loop {
-            let Some(walk) = &mut self.walk else {
-                let Some(group) = self.walks.pop() else { return Ok(false) };
-                self.walk = Some(Walk::new(run, &self.table, group.ranges, self.reverse));
-                continue;
+        self.each(run, |entry| {
+            let document = || {
+                run.count_document()?;
+                let found = run.reader.get(run.table, entry.parts()?.id)?.ok_or_else(dangling)?;
+                Ok(StoredDocument::new(found).into_buf())
             };
-            let (directions, unique) = (&self.directions, self.unique);
-            while let Some((key, value)) = walk.advance()? {
-                run.count_key()?;
-                let parts = || EntryParts::of(directions, unique, key, value).ok_or_else(malformed);
-                let met = match &mut self.met {
-                    None => false,
-                    Some(met) => !met.insert(parts()?.id.to_vec()),
-                };
-                if met || !takes(&self.filters, directions, key) {
-                    continue;
-                }
-                let document = || {
-                    run.count_document()?;
-                    let found = run.reader.get(run.table, parts()?.id)?.ok_or_else(dangling)?;
-                    Ok(StoredDocument::new(found).into_buf())
-                };
-                let types = EntryParts::types_of(unique, value).ok_or_else(malformed)?;
-                if !take(Lent::Key(KeyRow { fields: key, types, document: &document }))? {
-                    return Ok(true);
-                }
-            }
-            self.walk = None;
-        }
+            take(Lent::Key(KeyRow { fields: entry.key, types: entry.types()?, document: &document }))
+        })
     }
 }

@@ -138,7 +138,8 @@ fn plan(
     };
     let environment = &collections.parts.environment;
     let (reader, began) = (Box::new(Arc::clone(&collections.reader)), environment.now_ms());
-    let mut execution = Execution::open(reader, &state, Arc::new(head.query.clone()))?;
+    let mut execution =
+        Execution::open(reader, &state, Arc::new(head.query.clone().with_spill(collections.parts.catalog.engine())))?;
     if let Some(interrupt) = collections.watch.newer(&mut 0) {
         execution.watch(&interrupt);
     }

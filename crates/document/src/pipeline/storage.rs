@@ -120,6 +120,7 @@ impl Stored {
         };
         head.query.hint.clone_from(&self.hint);
         head.query.collation.clone_from(&run.context.collation);
+        head.query.memory = Some(Arc::clone(&run.memory));
         let reader = Box::new(Arc::clone(&self.collections.reader));
         let execution = Execution::open(reader, state, Arc::new(head.query))?;
         let mut found = Found { execution, watch: Arc::clone(&self.collections.watch), known: 0 };

@@ -1,5 +1,8 @@
 //! What a find asks for, compiled.
 
+use std::sync::Arc;
+
+use crate::aggregate::Memory;
 use crate::bson::DocumentBuf;
 use crate::collation::Collated;
 use crate::path::Sort;
@@ -31,6 +34,8 @@ pub struct Query {
     pub return_key: bool,
     /// Whether only the number of documents is asked for.
     pub counts: bool,
+    /// The memory for a sort. Without it 100 MiB, beyond which the query fails with code 292.
+    pub memory: Option<Arc<Memory>>,
 }
 
 /// The index that a query must use.
@@ -63,6 +68,22 @@ impl Query {
             max: None,
             return_key: false,
             counts: false,
+            memory: None,
         }
+    }
+
+    /// The same query, whose sort goes on in a table of a database when it needs more than the usual memory.
+    #[must_use]
+    pub fn with_spill(mut self, engine: &spinney::Database) -> Self {
+        if self.sort.is_some() {
+            self.memory = Some(Arc::new(Memory::default().with_spill(engine.clone())));
+        }
+        self
+    }
+
+    /// The memory for a sort.
+    #[must_use]
+    pub fn memory(&self) -> Arc<Memory> {
+        self.memory.clone().unwrap_or_default()
     }
 }

@@ -133,12 +133,12 @@ impl Case {
         let filters =
             ["{}", "{}", r#"{"a":{"$gte":1}}"#, r#"{"a":{"$in":[1,2]}}"#, r#"{"a":1,"b":{"$lt":3}}"#, r#"{"c":1}"#];
         let count = rng.in_range(0..4);
-        let fields: Vec<String> = (0..count).map(|at| format!(r#","f{at}":{}"#, rng.pick(&ACCUMULATORS))).collect();
+        let fields: Vec<String> = (0..count).map(|at| format!(r#","f{at}":{}"#, *rng.pick(&ACCUMULATORS))).collect();
         Self {
-            filter: rng.pick(&filters),
+            filter: *rng.pick(&filters),
             sort: rng.chance(25).then(|| format!("{{{key}}}")),
             cuts: rng.chance(15).then(|| (rng.in_range(0..3) as u64, rng.in_range(1..30) as u64)),
-            group: format!(r#"{{"$group":{{"_id":{}{}}}}}"#, rng.pick(&IDS), fields.concat()),
+            group: format!(r#"{{"$group":{{"_id":{}{}}}}}"#, *rng.pick(&IDS), fields.concat()),
             collation: rng.chance(15).then_some(r#"{"locale":"en","strength":2}"#),
         }
     }

@@ -4,7 +4,7 @@ use std::thread;
 
 use spinney::env::sim::SimEnv;
 use spinney_document::bson::{Document, DocumentBuf, ValueBuf};
-use spinney_document::collection::{DeleteStatement, FindOneOptions, UpdateOptions, UpdateResult};
+use spinney_document::collection::{DeleteStatement, FindOneOptions, UpdateOptions, UpdateResult, WriteOptions};
 use spinney_document::plan::{Hint, Query};
 use spinney_document::query::Filter;
 use spinney_document::{Collection, Database, Result, doc};
@@ -166,6 +166,37 @@ fn a_document_is_returned_before_or_after_its_change() {
     assert_eq!(made.unwrap(), r#"{"_id":6,"n":1}"#);
     assert_eq!(code(c.find_one_and_replace(doc! {}.view(), update.view(), &upsert)), 9);
     assert_eq!(all(&c), r#"{"_id":1,"a":1,"b":1} {"_id":5,"n":1} {"_id":6,"n":1}"#);
+}
+
+/// An index with all fields that are shown made a document of these alone of it, which the update then stored.
+#[test]
+fn a_document_of_which_an_index_has_what_is_shown_stays_whole() {
+    let (db, c) = collection(&[r#"{"_id":1,"a":1,"b":"kept"}"#, r#"{"_id":2,"a":2,"b":"gone"}"#]);
+    db.create_indexes("app.c", &[json(r#"{"key":{"a":1},"name":"a"}"#)]).unwrap();
+    for (shown, seen) in [(r#"{"a":1}"#, r#"{"_id":1,"a":1}"#), (r#"{"a":1,"_id":0}"#, r#"{"a":1}"#)] {
+        let options = FindOneOptions { projection: Some(json(shown)), ..FindOneOptions::default() };
+        let update = json(r#"{"$inc":{"n":1}}"#);
+        let found = c.find_one_and_update(doc! {"a": 1}.view(), update.view(), &options).unwrap();
+        assert_eq!(found.unwrap().view().to_json(), seen);
+    }
+    let options = FindOneOptions { projection: Some(json(r#"{"a":1}"#)), ..FindOneOptions::default() };
+    assert!(c.find_one_and_delete(doc! {"a": 2}.view(), &options).unwrap().is_some());
+    assert_eq!(all(&c), r#"{"_id":1,"a":1,"b":"kept","n":2}"#);
+    assert!(c.validate().unwrap().problems.is_empty());
+}
+
+/// The first index had an entry of the document that the second one refused.
+#[test]
+fn a_document_with_a_key_that_is_too_long_leaves_no_entries() {
+    let (db, c) = collection(&[]);
+    let specs = ["a", "b"].map(|name| json(&format!(r#"{{"key":{{"{name}":1}},"name":"{name}"}}"#)));
+    db.create_indexes("app.c", &specs).unwrap();
+    let documents = [doc! {"_id": 1, "a": 1, "b": &*"x".repeat(70_000)}, doc! {"_id": 2, "a": 2, "b": "x"}];
+    let views = documents.iter().map(DocumentBuf::view);
+    let inserted = c.insert_many(views, false, WriteOptions::default()).unwrap();
+    assert_eq!((inserted.inserted, inserted.errors.len()), (1, 1));
+    assert_eq!(c.validate().unwrap().entries, [("a".to_owned(), 1), ("b".to_owned(), 1)]);
+    assert!(c.validate().unwrap().problems.is_empty());
 }
 
 #[test]

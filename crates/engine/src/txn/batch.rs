@@ -128,6 +128,12 @@ fn check_ends(low: &[u8], high: &[u8]) -> Result<()> {
 }
 
 impl Changes {
+    /// No changes yet, with memory for some bytes of those of logged tables.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { logged: Section { bytes: Vec::with_capacity(bytes), count: 0 }, ..Self::default() }
+    }
+
     /// Adds a change of a table that is `logged` or not.
     ///
     /// # Errors

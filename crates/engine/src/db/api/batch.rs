@@ -60,6 +60,12 @@ impl Batch {
         Self::default()
     }
 
+    /// An empty batch with memory for changes of some bytes.
+    #[must_use]
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        Self { changes: Changes::with_capacity(bytes), ..Self::default() }
+    }
+
     /// Sets a key's value. The merge operator of the table, if it has one, may refuse the value
     /// ([`MergeOperator::check_value`](crate::MergeOperator::check_value)).
     pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {

@@ -22,4 +22,5 @@ mod table;
 pub(crate) mod table_handle;
 pub(crate) mod transaction;
 pub(crate) mod typed;
+mod unseen_writes;
 mod walk;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::base::key::{check_key, check_value};
-use crate::base::num::u64_of;
+use crate::base::num::{u64_of, usize_of};
 use crate::base::{Error, ErrorKind, Kind, Result, SeqNum, TableId, Value};
 use crate::db::commit::validation::Seen;
 use crate::db::state::options::Durability;
@@ -24,6 +24,7 @@ use super::read_tracker::{Isolation, Reads};
 use super::row_locks::{LOCK_WAIT, RowLocks};
 use super::snapshot::Snapshot;
 use super::table_handle::Table;
+use super::unseen_writes::UnseenWrites;
 use super::walk::Direction;
 
 /// The number of the next savepoint of any transaction.
@@ -55,8 +56,10 @@ pub struct Transaction {
     pub(super) open: Open,
     pub(super) reads: Reads,
     writes: Writes,
-    /// The savepoints that were set and not released, oldest first.
-    savepoints: Vec<(u64, Writes)>,
+    unseen: UnseenWrites,
+    /// The savepoints that were set and not released, oldest first, with what had been written and the number of
+    /// unseen writes.
+    savepoints: Vec<(u64, Writes, usize)>,
     note: Vec<u8>,
     pub(super) locks: Option<RowLocks>,
     pub(super) lock_wait: Duration,
@@ -116,6 +119,7 @@ impl Transaction {
             open,
             reads,
             writes: Writes::default(),
+            unseen: UnseenWrites::default(),
             savepoints: Vec::new(),
             note: Vec::new(),
             locks: None,
@@ -133,6 +137,26 @@ impl Transaction {
         let (key, value) = (key.as_ref(), value.as_ref());
         table.state().check_value(value)?;
         self.write(table, Kind::Put, key, value)
+    }
+
+    /// As [`Transaction::put`], for a key that the transaction does not read or write otherwise: its own reads do not see
+    /// the put, which costs less memory and time. The commit conflicts as with a put.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn put_unseen(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        table.state().check_value(value)?;
+        let core = self.snapshot.db().core();
+        core.state.health.check_writable()?;
+        check_key(key)?;
+        check_value(value)?;
+        table.state_in(core)?;
+        let bytes = self.writes.bytes + u64_of(key.len() + value.len()) + KEY_OVERHEAD_BYTES;
+        self.check_fits(bytes)?;
+        self.writes.bytes = bytes;
+        self.unseen.push(table, key, value);
+        Ok(())
     }
 
     /// Sets the value of a key that has none. Whether it has one is looked up at once, without a read of the device
@@ -443,6 +467,11 @@ impl Transaction {
                 }
             }
         }
+        for (table, key) in self.unseen.keys() {
+            if key_changed(&table.state().version.load(), key, since)? {
+                return Ok(true);
+            }
+        }
         Ok(false)
     }
 
@@ -471,7 +500,7 @@ impl Transaction {
     /// ```
     pub fn savepoint(&mut self) -> Savepoint {
         let number = NEXT_SAVEPOINT.fetch_add(1, Ordering::Relaxed);
-        self.savepoints.push((number, self.writes.fork()));
+        self.savepoints.push((number, self.writes.fork(), self.unseen.len()));
         Savepoint(number)
     }
 
@@ -484,7 +513,9 @@ impl Transaction {
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         let at = self.position_of(savepoint)?;
         self.savepoints.truncate(at + 1);
-        self.writes = self.savepoints[at].1.fork();
+        let (_, writes, unseen) = &self.savepoints[at];
+        self.writes = writes.fork();
+        self.unseen.truncate(*unseen);
         Ok(())
     }
 
@@ -499,7 +530,7 @@ impl Transaction {
     }
 
     fn position_of(&self, savepoint: &Savepoint) -> Result<usize> {
-        let at = self.savepoints.iter().position(|(number, _)| *number == savepoint.0);
+        let at = self.savepoints.iter().position(|(number, ..)| *number == savepoint.0);
         at.ok_or_else(|| {
             Error::invalid(
                 "the transaction has no such savepoint: it was released, or an earlier one was rolled back to",
@@ -540,12 +571,13 @@ impl Transaction {
 
     /// What the transaction writes, with its note.
     pub(super) fn batch(&self) -> Batch {
-        let mut batch = Batch::new();
+        let mut batch = Batch::with_capacity(usize_of(self.writes.bytes));
         for writes in self.writes.tables.values() {
             let TableWrites { table, own } = writes;
             own.erased().all().iter().for_each(|range_tombstone| batch.erase(table, &range_tombstone.range));
             own.keys.for_each(|(key, own)| own.iter().for_each(|(kind, value)| batch.push(table, kind, key, value)));
         }
+        self.unseen.add_to(&mut batch);
         batch.note(&self.note);
         batch
     }
