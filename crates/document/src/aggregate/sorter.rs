@@ -138,7 +138,7 @@ impl<T: Sortable> Sorter<T> {
     /// As [`Self::push`].
     pub fn spill(&mut self) -> Result<()> {
         let Some(engine) = self.memory.spill() else { return Err(self.memory.exceeded(self.stage)) };
-        let mut table = SpillTable::create(engine.clone())?;
+        let mut table = SpillTable::create(engine)?;
         let first = self.pushed - u64::try_from(self.rows.len()).unwrap_or_default();
         for (number, (key, row)) in (first..).zip(self.rows.drain(..)) {
             table.put(&key, number, &row, self.stage)?;
@@ -221,25 +221,54 @@ fn row_of<T: Sortable>(key: &[u8], value: &[u8]) -> Result<Row<T>> {
     Ok((key.to_vec(), T::from_bytes(value).ok_or_else(corrupt)?))
 }
 
-/// A table of rows that do not fit in memory.
-struct SpillTable {
+/// A table for what does not fit in memory. It is not logged, and dropped with this.
+#[derive(Debug)]
+pub struct TemporaryTable {
     engine: spinney::Database,
     table: Table,
-    batch: Batch,
-    batch_bytes: usize,
-    buffer: Vec<u8>,
 }
 
 /// The number of the next table.
 static NEXT_TABLE: AtomicU64 = AtomicU64::new(0);
 
-impl SpillTable {
-    fn create(engine: spinney::Database) -> Result<Self> {
+impl TemporaryTable {
+    /// A new table.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn create(engine: &spinney::Database) -> Result<Self> {
         // Only the number counts; nothing else is published by it.
         let name = format!("{TABLE_PREFIX}{}", NEXT_TABLE.fetch_add(1, Ordering::Relaxed));
         let options = TableOptions::default().layout(Layout::Lsm).logged(false);
-        let table = engine.create_table(&name, options)?;
-        Ok(Self { engine, table, batch: Batch::new(), batch_bytes: 0, buffer: Vec::new() })
+        Ok(Self { engine: engine.clone(), table: engine.create_table(&name, options)? })
+    }
+
+    /// The table.
+    #[must_use]
+    pub const fn table(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl Drop for TemporaryTable {
+    fn drop(&mut self) {
+        // A table that cannot be dropped now is dropped when the database is opened again.
+        self.engine.drop_table(self.table.name()).unwrap_or_default();
+    }
+}
+
+/// A table of rows that do not fit in memory.
+struct SpillTable {
+    temporary: TemporaryTable,
+    batch: Batch,
+    batch_bytes: usize,
+    buffer: Vec<u8>,
+}
+
+impl SpillTable {
+    fn create(engine: &spinney::Database) -> Result<Self> {
+        let temporary = TemporaryTable::create(engine)?;
+        Ok(Self { temporary, batch: Batch::new(), batch_bytes: 0, buffer: Vec::new() })
     }
 
     fn put<T: Sortable>(&mut self, key: &[u8], number: u64, row: &T, stage: &str) -> Result<()> {
@@ -250,7 +279,7 @@ impl SpillTable {
         let key = [key, &number.to_be_bytes()].concat();
         self.buffer.clear();
         let value = row.as_bytes(&mut self.buffer);
-        self.batch.put(&self.table, &key, value);
+        self.batch.put(&self.temporary.table, &key, value);
         self.batch_bytes += key.len() + value.len();
         if self.batch_bytes >= BATCH_BYTES_MAX {
             self.write()?;
@@ -261,19 +290,12 @@ impl SpillTable {
     fn write(&mut self) -> Result<()> {
         let batch = std::mem::replace(&mut self.batch, Batch::new());
         self.batch_bytes = 0;
-        Ok(self.engine.write_with(&batch, spinney::Durability::Buffered)?)
+        Ok(self.temporary.engine.write_with(&batch, spinney::Durability::Buffered)?)
     }
 
     fn read(&mut self) -> Result<Range> {
         self.write()?;
-        Ok(self.table.range(..))
-    }
-}
-
-impl Drop for SpillTable {
-    fn drop(&mut self) {
-        // A table that cannot be dropped now is dropped when the database is opened again.
-        self.engine.drop_table(self.table.name()).unwrap_or_default();
+        Ok(self.temporary.table.range(..))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use spinney::{Durability, Layout, Table, TableOptions, Transaction};
+use spinney::{Durability, Layout, Snapshot, Table, TableOptions, Transaction};
 
 use super::committer::{Applied, Committer, Pending};
 use super::index_spec::{IndexSpec, StorageSpec};
@@ -522,14 +522,16 @@ impl Catalog {
         })
     }
 
-    /// Adds indexes that are still to be built, and returns them. Those that are there already are left out.
+    /// Adds indexes that are still to be built, and returns them, with a snapshot of what there was just before: all
+    /// that is written later is written to them too. Those that are there already are left out.
     ///
     /// # Errors
     /// `IndexOptionsConflict` (85) and `IndexKeySpecsConflict` (86) for an index that differs from one that is there;
     /// `CannotCreateIndex` (67) beyond [`INDEXES_MAX`]; those of [`CollectionState::change`] and of the engine.
-    pub fn add_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<Vec<Arc<Index>>> {
+    pub fn add_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<(Vec<Arc<Index>>, Snapshot)> {
         let mut next = self.changing.lock();
         state.change(|schema| {
+            let snapshot = self.engine.snapshot();
             if schema.dropped {
                 return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
             }
@@ -542,7 +544,7 @@ impl Catalog {
             if !added.is_empty() {
                 self.put_row(state.number, &changed, None)?;
             }
-            Ok((changed, added))
+            Ok((changed, (added, snapshot)))
         })
     }
 

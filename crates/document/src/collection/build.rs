@@ -1,16 +1,21 @@
 //! Building an index over documents that are there already, while writers go on.
 //!
-//! Writers maintain the index from the moment at which the catalog has it. The build walks over the collection in the
-//! order of `_id`, a transaction for some documents at a time, and puts the entries that are not there yet. A writer
-//! that changes one of these documents meanwhile writes the same entries, so that one of the two fails with a conflict
-//! and begins again with a newer snapshot.
+//! Writers maintain the index from the moment at which the catalog has it.
+//!
+//! The entries of the documents of that moment are sorted and loaded below what writers do to the index, unless it is
+//! unique: then keys must be compared with those that writers put. So the build of a unique index walks over the
+//! collection in the order of `_id`, a transaction for some documents at a time, and puts the entries that are not
+//! there yet. A writer that changes one of these documents meanwhile writes the same entries, so that one of the two
+//! fails with a conflict and begins again with a newer snapshot.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use spinney::{BulkLoad, Snapshot};
 
 use super::duplicate::duplicate_key;
+use super::entry_sorter::EntrySorter;
 use super::write::find;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Document;
@@ -24,12 +29,119 @@ const DOCUMENTS_MAX: usize = 1000;
 /// The most bytes of documents of one transaction of a build.
 const BYTES_MAX: usize = 4 << 20;
 
-/// Builds indexes that the catalog has as not ready, by one walk over the collection.
+/// The bytes of entries that the build of indexes keeps in memory.
+const SORTED_BYTES_MAX: usize = 128 << 20;
+
+/// Builds indexes that the catalog has as not ready, and has had since `snapshot`.
 ///
 /// # Errors
 /// `DuplicateKey` (11000) for a unique index, those of the keys (171, 16766, 16746, 17280), those of the engine. The
 /// indexes are then of no use and are to be dropped.
-pub fn build(catalog: &Catalog, collection: &CollectionState, indexes: &[Arc<Index>]) -> Result<()> {
+pub fn build(
+    catalog: &Catalog,
+    collection: &CollectionState,
+    indexes: &[Arc<Index>],
+    snapshot: &Snapshot,
+) -> Result<()> {
+    let (mut loaded, mut put) = (Vec::new(), Vec::new());
+    for index in indexes {
+        if index.spec.unique {
+            put.push(Arc::clone(index));
+            continue;
+        }
+        match index.table.bulk_load_below(snapshot) {
+            Ok(load) => loaded.push(Loaded::new(catalog, index, load)),
+            // Writers were so many that the index was flushed in the meantime.
+            Err(error) if error.kind() == spinney::ErrorKind::Invalid => put.push(Arc::clone(index)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if !loaded.is_empty() {
+        load(catalog, collection, loaded, snapshot)?;
+    }
+    if put.is_empty() { Ok(()) } else { build_by_parts(catalog, collection, &put) }
+}
+
+/// An index that is loaded.
+struct Loaded<'i> {
+    index: &'i Arc<Index>,
+    load: BulkLoad<'i>,
+    entries: EntrySorter,
+    multikey: SmallVec<[u64; 4]>,
+}
+
+impl<'i> Loaded<'i> {
+    fn new(catalog: &Catalog, index: &'i Arc<Index>, load: BulkLoad<'i>) -> Self {
+        let entries = EntrySorter::new(catalog.engine().clone(), SORTED_BYTES_MAX);
+        Self { index, load, entries, multikey: SmallVec::new() }
+    }
+}
+
+/// Loads the entries of the documents of a snapshot, by one walk over the collection.
+fn load(
+    catalog: &Catalog,
+    collection: &CollectionState,
+    mut indexes: Vec<Loaded<'_>>,
+    snapshot: &Snapshot,
+) -> Result<()> {
+    let count = indexes.len();
+    indexes.iter_mut().for_each(|loaded| loaded.entries.share(count));
+    let (mut keys, mut entry, mut encoded) = (KeySet::new(), IndexEntry::default(), EncodedId::default());
+    let mut documents = snapshot.range(&collection.table, ..);
+    while let Some((id, document)) = documents.advance()? {
+        let view = Document::from_checked_bytes(document).ok_or_else(|| no_bson(collection))?;
+        encode(&mut encoded, collection, id, view);
+        for loaded in &mut indexes {
+            find(loaded.index, Some(view), &mut keys)?;
+            for key in keys.iter() {
+                entry.set(loaded.index, key, &encoded)?;
+                loaded.entries.push(entry.key(), entry.value())?;
+            }
+            loaded.multikey.resize(loaded.multikey.len().max(keys.multikey().len()), 0);
+            loaded.multikey.iter_mut().zip(keys.multikey()).for_each(|(all, found)| *all |= found);
+        }
+    }
+    drop(documents);
+    for loaded in indexes {
+        // Before the entries are seen.
+        store_multikey(catalog, collection, loaded.index, &loaded.multikey)?;
+        let mut load = loaded.load;
+        loaded.entries.finish(|key, value| Ok(load.push(key, value)?))?;
+        load.finish()?;
+    }
+    Ok(())
+}
+
+/// Notes the paths of an index that were arrays.
+fn store_multikey(catalog: &Catalog, collection: &CollectionState, index: &Index, found: &[u64]) -> Result<()> {
+    while index.see_multikey(found) {
+        let held = collection.hold();
+        let mut txn = catalog.engine().begin();
+        let stored = catalog.add_multikey(&mut txn, held.schema(), index, found).and_then(|()| Ok(txn.commit()?));
+        match stored {
+            Ok(()) => index.stored_multikey(found),
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn no_bson(collection: &CollectionState) -> Error {
+    let what = format!("{}: a document is no BSON", collection.schema().namespace);
+    Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, what)
+}
+
+/// Encodes the `_id` of a document that is stored under a key.
+fn encode(encoded: &mut EncodedId, collection: &CollectionState, key: &[u8], document: Document<'_>) {
+    match collection.capped {
+        None => document.first().into_iter().for_each(|first| encoded.set(&first.value, collection.collation())),
+        Some(_) => encoded.set_record(key),
+    }
+}
+
+/// Builds indexes by transactions that each put a part of the entries.
+fn build_by_parts(catalog: &Catalog, collection: &CollectionState, indexes: &[Arc<Index>]) -> Result<()> {
     let mut last: Option<Vec<u8>> = None;
     loop {
         match build_part(catalog, collection, indexes, last.as_deref()) {
@@ -65,13 +177,8 @@ fn build_part(
     let mut documents = txn.range(&collection.table, (start, Bound::<&[u8]>::Unbounded));
     while let Some((id, document)) = documents.advance()? {
         (count, bytes) = (count + 1, bytes + document.len());
-        let view = Document::from_checked_bytes(document).ok_or_else(|| {
-            Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, format!("{}: a document is no BSON", schema.namespace))
-        })?;
-        match collection.capped {
-            None => view.first().into_iter().for_each(|first| encoded.set(&first.value, collection.collation())),
-            Some(_) => encoded.set_record(id),
-        }
+        let view = Document::from_checked_bytes(document).ok_or_else(|| no_bson(collection))?;
+        encode(&mut encoded, collection, id, view);
         for index in indexes {
             find(index, Some(view), &mut keys)?;
             for key in keys.iter() {

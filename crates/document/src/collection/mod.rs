@@ -18,6 +18,7 @@ mod created;
 pub mod delete;
 pub mod duplicate;
 mod entries;
+mod entry_sorter;
 mod expire;
 pub mod find_and_modify;
 pub mod handle;

@@ -259,11 +259,11 @@ impl Database {
             |spec: &DocumentBuf| IndexSpec::parse(IndexSpec::inheriting(spec.view(), collation.as_deref()).view());
         let specs = specs.iter().map(parse).collect::<Result<Vec<_>>>()?;
         let collection = self.collection_or_create(namespace)?;
-        let added = self.catalog.add_indexes(collection.state(), &specs)?;
+        let (added, snapshot) = self.catalog.add_indexes(collection.state(), &specs)?;
         if added.is_empty() {
             return Ok(0);
         }
-        let built = build(&self.catalog, collection.state(), &added)
+        let built = build(&self.catalog, collection.state(), &added, &snapshot)
             .and_then(|()| self.catalog.finish_indexes(collection.state(), &added));
         if let Err(error) = built {
             let numbers: Vec<_> = added.iter().map(|index| index.number).collect();
