@@ -30,7 +30,7 @@ pub(super) struct Covered {
 #[derive(Debug)]
 pub(super) enum Input {
     /// From one scan, as they are stored.
-    Scan(IndexScan),
+    Scan(Box<IndexScan>),
     /// From several, in an order of their own.
     Merged(MergeByKey),
 }

@@ -281,7 +281,7 @@ fn operator(run: &Run<'_>, plan: &Plan, wanted: Option<u64>) -> Box<dyn Operator
         Plan::Id(key) => Box::new(IdLookup(Some(key.clone()))),
         Plan::Scan(scan) => match entries(scan) {
             None => Box::new(CollectionScan::new(run, scan)),
-            Some(Input::Scan(entries)) => Box::new(Fetch::new(Box::new(entries), wanted, scan.exact)),
+            Some(Input::Scan(entries)) => Box::new(Fetch::new(entries, wanted, scan.exact)),
             Some(Input::Merged(entries)) => Box::new(Fetch::new(Box::new(entries), wanted, scan.exact)),
         },
         Plan::Covered(scan) => match (entries(scan), &scan.index) {
@@ -302,7 +302,7 @@ fn operator(run: &Run<'_>, plan: &Plan, wanted: Option<u64>) -> Box<dyn Operator
 /// The entries of a scan of an index.
 fn entries(scan: &Scan) -> Option<Input> {
     if scan.groups.len() < 2 {
-        return IndexScan::new(scan, scan.groups.clone()).map(Input::Scan);
+        return IndexScan::new(scan, scan.groups.clone()).map(|scan| Input::Scan(Box::new(scan)));
     }
     let inputs = scan.groups.iter().map(|group| {
         let input: Box<dyn Operator> = Box::new(IndexScan::new(scan, vec![group.clone()])?);
