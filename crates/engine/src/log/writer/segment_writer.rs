@@ -25,8 +25,9 @@ use std::time::Duration;
 const AHEAD_BYTES_MAX: u64 = 64 << 10;
 /// What a background worker writes ahead of a stream of commits.
 static ZEROS: [u8; 512 << 10] = [0; _];
-/// Larger buffers are given back to the system after their write.
-const KEPT_BUFFER_BYTES_MAX: usize = 640 << 10;
+/// Larger buffers are given back to the system after their write. Commits of a MiB come one after the other, and a new
+/// buffer for each took more time than the copy into it: the system clears its pages.
+const KEPT_BUFFER_BYTES_MAX: usize = 2176 << 10;
 
 /// Writes batches to segments. It opens segments and knows what the page cache holds of the current one. Direct writes
 /// and syncs happen outside, without its latch.
