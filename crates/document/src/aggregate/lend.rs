@@ -1,9 +1,7 @@
 //! Rows that are lent to a stage, one after the other: no copy is made of what the stage only looks at.
 
 use std::fmt;
-use std::sync::Arc;
 
-use super::stage::{Rows, Run};
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf};
 use crate::keys::Direction;
@@ -51,14 +49,4 @@ pub trait Lender: fmt::Debug + Send {
     /// # Errors
     /// Those of reading and of `take`.
     fn lend(&mut self, keys: bool, take: &mut Take<'_>) -> Result<bool>;
-}
-
-/// A stage that only looks at its input.
-pub trait Borrower: Send + Sync {
-    /// The documents that the stage gives for the rows of `lender`: the same, in the same order, as for documents of
-    /// its own.
-    ///
-    /// # Errors
-    /// Those that are known before the first document.
-    fn run_lent(self: Arc<Self>, lender: Box<dyn Lender>, run: &Run) -> Result<Rows>;
 }

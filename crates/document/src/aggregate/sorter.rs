@@ -2,8 +2,9 @@
 //!
 //! # Format
 //! The key of an entry in the table is the row's key and its number, u64 big-endian, so that rows of equal keys stay in
-//! the order in which they came; the value is the row: of a pipeline the document. The table is not logged; it is dropped with the sorter, and
-//! one that a crash leaves is dropped when the database is opened (its name begins with [`TABLE_PREFIX`]).
+//! the order in which they came; the value is the row: of a pipeline the document. The table is not logged; it is
+//! dropped with the sorter, and one that a crash leaves is dropped when the database is opened (its name begins with
+//! [`TABLE_PREFIX`]).
 
 use std::fmt;
 use std::sync::Arc;

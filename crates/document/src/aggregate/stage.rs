@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::effect::Effect;
-use super::lend::{Borrower, Lender, Lent};
+use super::lend::{Lender, Lent};
 use super::memory::Memory;
 use super::merge::Output;
 use crate::base::{Error, ErrorCode, Result};
@@ -99,6 +99,16 @@ pub trait Stage: fmt::Debug + Send + Sync {
     fn is_output(&self) -> bool {
         false
     }
+}
+
+/// A stage that only looks at its input.
+pub trait Borrower: Send + Sync {
+    /// The documents that the stage gives for the rows of `lender`: the same, in the same order, as for documents of
+    /// its own.
+    ///
+    /// # Errors
+    /// Those that are known before the first document.
+    fn run_lent(self: Arc<Self>, lender: Box<dyn Lender>, run: &Run) -> Result<Rows>;
 }
 
 /// A stage as a pipeline has it, with its specification.

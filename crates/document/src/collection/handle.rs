@@ -106,8 +106,8 @@ impl Collection {
         Ok(self.state.table.get(key)?.map(StoredDocument::new))
     }
 
-    /// Runs a query on the documents as they are now. A sort that needs more memory than 100 MiB goes on on disk, unless
-    /// the query has a memory of its own.
+    /// Runs a query on the documents as they are now. A sort that needs more memory than 100 MiB goes on on disk,
+    /// unless the query has a memory of its own.
     ///
     /// # Errors
     /// Those of [`Execution::open`].

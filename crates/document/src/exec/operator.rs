@@ -64,8 +64,8 @@ pub(super) trait Operator: fmt::Debug + Send {
         count_rows(self, run, row, most)
     }
 
-    /// Lends the documents of the next rows, until `take` wants no more; whether it is so that it ended. `row` is memory
-    /// for them.
+    /// Lends the documents of the next rows, until `take` wants no more; whether it is so that it ended. `row` is
+    /// memory for them.
     fn lend(&mut self, run: &Run<'_>, row: &mut Row, take: &mut Take<'_>) -> Result<bool> {
         lend_rows(self, run, row, take)
     }

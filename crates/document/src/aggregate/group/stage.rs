@@ -7,9 +7,9 @@ use super::keyed::{Keyed, Read};
 use super::spec::Group;
 use super::streamed::Streamed;
 use crate::aggregate::effect::Effect;
-use crate::aggregate::lend::{Borrower, KeyRow, Lender, Lent};
+use crate::aggregate::lend::{KeyRow, Lender, Lent};
 use crate::aggregate::sorter::Sorter;
-use crate::aggregate::stage::{Rows, Run, Stage, deferred};
+use crate::aggregate::stage::{Borrower, Rows, Run, Stage, deferred};
 use crate::base::Result;
 use crate::bson::DocumentBuf;
 

@@ -139,8 +139,8 @@ impl Transaction {
         self.write(table, Kind::Put, key, value)
     }
 
-    /// As [`Transaction::put`], for a key that the transaction does not read or write otherwise: its own reads do not see
-    /// the put, which costs less memory and time. The commit conflicts as with a put.
+    /// As [`Transaction::put`], for a key that the transaction does not read or write otherwise: its own reads do not
+    /// see the put, which costs less memory and time. The commit conflicts as with a put.
     ///
     /// # Errors
     /// As [`Transaction::put`].
