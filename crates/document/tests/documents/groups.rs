@@ -118,6 +118,7 @@ fn collection(db: &Database, rng: &mut Rng, number: u64) -> (Collection, String)
     if db.create_indexes(&namespace, &[spec]).is_err() {
         db.create_indexes(&namespace, &[json(&format!(r#"{{"key":{{{key}}},"name":"i"}}"#))]).unwrap();
     }
+    assert!(collection.validate().unwrap().is_valid());
     (collection, key)
 }
 

@@ -1,11 +1,17 @@
 //! Pipelines over collections: the same answers as over their documents one after the other, whatever moves to the
 //! head; other collections, views, output, and what does not fit in memory.
 
+use std::sync::Arc;
+
 use spinney::env::sim::SimEnv;
-use spinney_document::aggregate::{self, Run};
+use spinney_document::aggregate::{self, Memory, Run};
 use spinney_document::bson::{Array, Document, DocumentBuf, Value};
 use spinney_document::expr::Context;
+use spinney_document::path::Sort;
 use spinney_document::pipeline::aggregation::AggregateOptions;
+use spinney_document::plan::Query;
+use spinney_document::projection::{Projection, Use};
+use spinney_document::query::Filter;
 use spinney_document::{Database, Result};
 
 use super::collections::{json, open};
@@ -358,4 +364,33 @@ fn databases_have_pipelines_that_make_their_documents() {
     assert!(run(&db, "t.c", "[{'$collStats':{'count':{}}}]").contains("'count':1"));
     assert!(run(&db, "t.c", "[{'$indexStats':{}}]").contains("'name':'_id_'"));
     assert_eq!(Document::empty().elements().count(), 0);
+}
+
+#[test]
+fn sorts_of_queries_go_on_in_tables_where_they_may() {
+    let db = open(&SimEnv::new(5));
+    let collection = db.collection_or_create("t.c").unwrap();
+    for number in 0..300_i32 {
+        let document = json(&format!(r#"{{"_id":{number},"a":{},"b":[{number},"text"]}}"#, number * 37 % 100));
+        collection.insert_one(document.view()).unwrap();
+    }
+    let tables = db.engine().tables().unwrap().len();
+    let found = |memory: Option<Memory>, limit: Option<u64>| {
+        let context = Context::default();
+        let mut query = Query::new(Filter::parse(json(r#"{"b":{"$gte":10}}"#).view(), &context).unwrap());
+        query.sort = Some(Sort::parse(json(r#"{"a":-1}"#).view(), None).unwrap());
+        query.projection = Some(Projection::parse(json(r#"{"b.$":1,"a":1}"#).view(), Use::Find, &context).unwrap());
+        (query.limit, query.memory) = (limit, memory.map(Arc::new));
+        let rows: Result<Vec<_>> = collection.find(query).unwrap().map(|row| Ok(row?.view().to_json())).collect();
+        rows.map_err(|error| error.code().number())
+    };
+    for limit in [None, Some(3), Some(250)] {
+        let expected = found(None, limit);
+        assert_eq!(expected.as_ref().map(Vec::len), Ok(limit.map_or(290, |limit| usize::try_from(limit).unwrap())));
+        let little = || Memory::new(4000);
+        assert_eq!(found(Some(little().with_spill(db.engine().clone())), limit), expected);
+        let refused = if limit == Some(3) { expected } else { Err(292) };
+        assert_eq!(found(Some(little()), limit), refused);
+    }
+    assert_eq!(db.engine().tables().unwrap().len(), tables);
 }
