@@ -201,11 +201,14 @@ impl IndexScan {
             while let Some((key, value)) = walk.advance()? {
                 run.count_key()?;
                 let entry = IndexEntry { key, value, directions: &self.directions, unique: self.unique };
+                if !takes(&self.filters, &self.directions, key) {
+                    continue;
+                }
                 let again = match &mut self.met {
                     None => false,
                     Some(met) => !met.insert(entry.parts()?.id.to_vec()),
                 };
-                if !again && takes(&self.filters, &self.directions, key) && !take(entry)? {
+                if !again && !take(entry)? {
                     return Ok(true);
                 }
             }

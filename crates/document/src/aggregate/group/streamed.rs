@@ -35,7 +35,7 @@ impl Streamed {
 
     fn advance(&mut self) -> Result<Option<DocumentBuf>> {
         if self.ended {
-            return Ok(None);
+            return Ok(self.current.finish());
         }
         let (mut finished, current) = (None, &mut self.current);
         let more = self.lender.lend(true, &mut |row| {
@@ -43,8 +43,8 @@ impl Streamed {
             Ok(finished.is_none())
         })?;
         self.ended = !more;
-        let finished = if more { finished } else { finished.or_else(|| self.current.finish()) };
-        Ok(finished)
+        // The last row may have ended a group and begun another one.
+        Ok(if more { finished } else { finished.or_else(|| self.current.finish()) })
     }
 }
 
@@ -54,7 +54,7 @@ impl Iterator for Streamed {
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.advance().transpose();
         if matches!(next, Some(Err(_))) {
-            self.ended = true;
+            (self.ended, self.current.gathered) = (true, None);
         }
         next
     }
