@@ -548,20 +548,22 @@ impl Catalog {
         })
     }
 
-    /// Adds an index that is still to be built, although there may be one like it, whose place it is to take.
+    /// Adds an index that is still to be built, although there may be one like it, whose place it is to take; and a
+    /// snapshot, as [`Self::add_indexes`] does.
     ///
     /// # Errors
     /// As [`Self::add_indexes`].
-    pub fn add_again(&self, state: &CollectionState, spec: &IndexSpec) -> Result<Arc<Index>> {
+    pub fn add_again(&self, state: &CollectionState, spec: &IndexSpec) -> Result<(Arc<Index>, Snapshot)> {
         let mut next = self.changing.lock();
         state.change(|schema| {
+            let snapshot = self.engine.snapshot();
             if schema.dropped {
                 return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
             }
             let mut changed = schema.clone();
             let added = self.add_index(state, &mut changed, &mut next, spec)?;
             self.put_row(state.number, &changed, None)?;
-            Ok((changed, added))
+            Ok((changed, (added, snapshot)))
         })
     }
 

@@ -6,7 +6,8 @@
 //! unique: then keys must be compared with those that writers put. So the build of a unique index walks over the
 //! collection in the order of `_id`, a transaction for some documents at a time, and puts the entries that are not
 //! there yet. A writer that changes one of these documents meanwhile writes the same entries, so that one of the two
-//! fails with a conflict and begins again with a newer snapshot.
+//! fails with a conflict and begins again with a newer snapshot. A member of a replica set builds all indexes so, by
+//! commits that the other members get.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -45,7 +46,8 @@ pub fn build(
 ) -> Result<()> {
     let (mut loaded, mut put) = (Vec::new(), Vec::new());
     for index in indexes {
-        if index.spec.unique {
+        // What is loaded is in no commit, so that other members of a replica set would not get it.
+        if index.spec.unique || catalog.committer().is_some() {
             put.push(Arc::clone(index));
             continue;
         }

@@ -319,9 +319,9 @@ impl Database {
         let old = collection.schema().index(name).cloned().ok_or_else(|| no_index(namespace, name))?;
         // A name that no other index has, for as long as both are there.
         let other_name = format!("{name}_rebuilt_{}", old.number);
-        let new = self.catalog.add_again(collection.state(), &old.spec.rebuilt(&other_name, unique)?)?;
+        let (new, snapshot) = self.catalog.add_again(collection.state(), &old.spec.rebuilt(&other_name, unique)?)?;
         let added = [new];
-        let built = build(&self.catalog, collection.state(), &added)
+        let built = build(&self.catalog, collection.state(), &added, &snapshot)
             .and_then(|()| self.catalog.finish_indexes(collection.state(), &added))
             .and_then(|()| {
                 self.catalog.modify(collection.state(), |schema| {

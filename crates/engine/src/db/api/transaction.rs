@@ -546,7 +546,7 @@ impl Transaction {
     /// Whether there is something to commit: a write that was not rolled back, or a note.
     #[must_use]
     pub fn has_writes(&self) -> bool {
-        !self.note.is_empty() || !self.writes.tables.is_empty()
+        !self.note.is_empty() || !self.writes.tables.is_empty() || self.unseen.len() > 0
     }
 
     /// Commits with the database's [durability](crate::Options::durability).
