@@ -6,3 +6,4 @@ mod failover;
 mod members;
 mod mesh;
 mod set;
+mod storm;
