@@ -140,3 +140,57 @@ fn what_cannot_be_served_is_refused() {
     // What was not made by a server that did not begin.
     assert!(!place.path("db").exists());
 }
+
+#[test]
+fn a_member_of_a_replica_set_says_what_it_lacks() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    for option in ["--members=a:1", "--join", "--advertise=a:1", "--keyFile=key"] {
+        place.refused(&["serve", "db", option]);
+    }
+    let set = ["serve", "db", "--replSet", "rs0", "--listen", "127.0.0.1:0"];
+    let refused = |more: &[&str]| place.refused(&[&set[..], more].concat());
+    assert!(refused(&["--members", "a:1,b:2"]).contains("is none of --members"));
+    assert!(refused(&["--members", "a b"]).contains("'a b' is no address of a host"));
+    let any = ["serve", "db", "--replSet", "rs0", "--listen", "0.0.0.0:0", "--join"];
+    assert!(place.refused(&any).contains("--advertise"));
+    let key = place.file("key", "c2VjcmV0");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(refused(&["--join", "--keyFile", &key]).contains("are too open"));
+    std::fs::write(&key, "no key!").unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(refused(&["--join", "--keyFile", &key]).contains("not of base64"));
+}
+
+#[test]
+fn a_member_waits_until_it_is_made_part_of_a_set_and_stays_one() {
+    let place = Place::new();
+    let set = ["serve", "db", "--replSet", "rs0", "--listen", "127.0.0.1:0"];
+    let mut serving = Serving::start(&place, &[&set[..], &["--join"]].concat());
+    assert!(serving.line().starts_with("serving db: "));
+    let address = serving.address();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let hello = run(&mut stream, r#"{"hello": 1, "$db": "admin"}"#);
+    assert!(hello.starts_with(r#"{"isWritablePrimary":false,"secondary":false,"info":"Does not have"#), "{hello}");
+    let insert = r#"{"insert": "orders", "documents": [{"_id": 1}], "$db": "shop"}"#;
+    assert!(run(&mut stream, insert).contains(r#""code":10107"#));
+    assert!(run(&mut stream, r#"{"find": "orders", "$db": "shop"}"#).contains(r#""code":13436"#));
+    assert!(run(&mut stream, r#"{"replSetGetStatus": 1, "$db": "admin"}"#).contains(r#""code":94"#));
+    let initiated = run(&mut stream, r#"{"replSetInitiate": {}, "$db": "admin"}"#);
+    assert!(initiated.contains(&format!(r#""me":"{address}""#)), "{initiated}");
+    assert!(run(&mut stream, r#"{"replSetInitiate": {}, "$db": "admin"}"#).contains(r#""code":23"#));
+    let waits = r#"{"hello": 1, "topologyVersion": VERSION, "maxAwaitTimeMS": 10000, "$db": "admin"}"#;
+    let version = |hello: &str| {
+        let (_, rest) = hello.split_once(r#""topologyVersion":"#).unwrap();
+        rest.split_once("},\"max").unwrap().0.to_owned() + "}"
+    };
+    let mut hello = run(&mut stream, r#"{"hello": 1, "$db": "admin"}"#);
+    while !hello.contains(r#""isWritablePrimary":true"#) {
+        hello = run(&mut stream, &waits.replace("VERSION", &version(&hello)));
+    }
+    assert!(run(&mut stream, insert).starts_with(r#"{"n":1,"#));
+    let (said, code) = serving.end();
+    assert_eq!(code, Some(0), "{said}");
+    // What was agreed on is not changed without the set.
+    assert!(place.refused(&["serve", "db", "--listen", "127.0.0.1:0"]).contains("give --replSet"));
+}
