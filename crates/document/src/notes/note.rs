@@ -2,7 +2,7 @@
 
 use super::varint::{Input, put, put_bytes};
 use crate::base::num::{u64_of, usize_of};
-use crate::bson::{Document, DocumentBuf, Timestamp, ValueBuf};
+use crate::bson::{Checks, Document, DocumentBuf, MESSAGE_DEPTH_MAX, Timestamp, ValueBuf};
 
 const TIME: u8 = 1;
 const SESSION: u8 = 2;
@@ -170,8 +170,15 @@ impl Note {
     }
 }
 
+/// The largest document within a note: one that a collection takes, or options of a collection that a message had, and
+/// what is around them.
+const DOCUMENT_BYTES_MAX: usize = 64 << 20;
+
+/// A document within a note: of an event, or what a command has returned. It was checked when it came; names and strings
+/// need not be UTF-8.
 fn document(input: &mut Input<'_>) -> Option<DocumentBuf> {
-    Document::parse(input.bytes()?).ok().map(DocumentBuf::from)
+    let checks = Checks { utf8: false, bytes_max: DOCUMENT_BYTES_MAX, depth_max: MESSAGE_DEPTH_MAX + 16 };
+    Document::parse_with(input.bytes()?, checks).ok().map(DocumentBuf::from)
 }
 
 fn put_optional(out: &mut Vec<u8>, document: Option<&DocumentBuf>) {
@@ -284,6 +291,22 @@ impl ChangeNote {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_largest_and_deepest_documents_come_back() {
+        let mut deep = doc! {"a": 1};
+        for _ in 0..=crate::bson::DEPTH_MAX {
+            deep = doc! {"a": &deep};
+        }
+        let large = doc! {"name": &"x".repeat(crate::bson::DOCUMENT_BYTES_MAX)};
+        let mut bytes = doc! {"name": "xyz"}.into_bytes();
+        *bytes.iter_mut().find(|byte| **byte == b'x').unwrap() = 0xFF;
+        let no_text = DocumentBuf::from(Document::from_checked_bytes(&bytes).unwrap());
+        for document in [deep, large, no_text] {
+            let note = Note { events: vec![document], ..Note::default() };
+            assert_eq!(Note::decode(&note.encode()), Some(note));
+        }
+    }
 
     #[test]
     fn notes_come_back() {
