@@ -155,10 +155,10 @@ fn a_member_of_a_replica_set_says_what_it_lacks() {
     let any = ["serve", "db", "--replSet", "rs0", "--listen", "0.0.0.0:0", "--join"];
     assert!(place.refused(&any).contains("--advertise"));
     let key = place.file("key", "c2VjcmV0");
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    std::fs::set_permissions(place.path("key"), std::fs::Permissions::from_mode(0o644)).unwrap();
     assert!(refused(&["--join", "--keyFile", &key]).contains("are too open"));
-    std::fs::write(&key, "no key!").unwrap();
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::write(place.path("key"), "no key!").unwrap();
+    std::fs::set_permissions(place.path("key"), std::fs::Permissions::from_mode(0o600)).unwrap();
     assert!(refused(&["--join", "--keyFile", &key]).contains("not of base64"));
 }
 

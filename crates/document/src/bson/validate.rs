@@ -27,6 +27,13 @@ pub struct Checks {
     pub depth_max: usize,
 }
 
+impl Checks {
+    /// What is demanded of a document that this crate has stored around what a command had, such as options of a
+    /// collection: those were checked when they came, names and strings need not be UTF-8, and a few levels and bytes
+    /// are around them.
+    pub const STORED: Self = Self { utf8: false, bytes_max: 64 << 20, depth_max: MESSAGE_DEPTH_MAX + 16 };
+}
+
 impl Default for Checks {
     /// UTF-8, [`DOCUMENT_BYTES_MAX`] and [`DEPTH_MAX`].
     fn default() -> Self {

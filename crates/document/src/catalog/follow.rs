@@ -19,7 +19,7 @@ use super::row::{self, IndexRow, NUMBER_KEY, Row};
 use super::state::{CollectionState, Index, Schema};
 use super::tables::{CATALOG, collection_number, collection_table, index_table};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::Document;
+use crate::bson::{Checks, Document};
 use crate::notes::{ChangeKind, Note};
 
 /// What a commit of another member changes in memory.
@@ -75,7 +75,7 @@ impl Catalog {
 
     fn local_past(&self, row: &[u8]) -> Result<Past> {
         let wrong = || row::corrupt("#h", "row");
-        let row = Document::parse(row)?;
+        let row = Document::parse_with(row, Checks::STORED)?;
         let number = row.get("n").and_then(|n| n.as_exact_i64()).ok_or_else(wrong)?;
         let table = self.engine().table(&collection_table(number.cast_unsigned()))?.ok_or_else(wrong)?;
         past_of(table.id(), row).ok_or_else(wrong)

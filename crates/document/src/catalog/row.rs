@@ -17,7 +17,7 @@ use super::index_spec::IndexSpec;
 use super::options::CollectionOptions;
 use super::state::{Index, Schema};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::bson::{Checks, Document, DocumentBuf, DocumentBuilder, Value};
 
 /// The key of the next number.
 pub(super) const NUMBER_KEY: &[u8] = b"#";
@@ -113,7 +113,7 @@ pub(super) fn with_multikey(namespace: &str, row: Document<'_>, number: u64, fou
 
 pub(super) fn decode(namespace: &str, row: &[u8]) -> Result<Row> {
     let wrong = |what: &str| corrupt(namespace, what);
-    let row = Document::parse(row)?;
+    let row = Document::parse_with(row, Checks::STORED)?;
     let number = match row.get("n") {
         None => None,
         Some(n) => Some(n.as_exact_i64().ok_or_else(|| wrong("n"))?.cast_unsigned()),
@@ -137,4 +137,19 @@ pub(super) fn decode(namespace: &str, row: &[u8]) -> Result<Row> {
         });
     }
     Ok(Row { number, uuid, options, indexes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_with_the_longest_options_of_a_message_comes_back() {
+        // A member of a replica set failed on such a row, and a database with one was not opened again.
+        let name = "x".repeat(crate::bson::DOCUMENT_BYTES_MAX);
+        let options = doc! {"clusteredIndex": &doc! {"key": &doc! {"_id": 1}, "unique": true, "name": &name}};
+        let options = CollectionOptions::parse(options.view()).unwrap();
+        let row = decode("app.c", encode_view([7; 16], &options).as_bytes()).unwrap();
+        assert_eq!(row.uuid, [7; 16]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::varint::{Input, put, put_bytes};
 use crate::base::num::{u64_of, usize_of};
-use crate::bson::{Checks, Document, DocumentBuf, MESSAGE_DEPTH_MAX, Timestamp, ValueBuf};
+use crate::bson::{Checks, Document, DocumentBuf, Timestamp, ValueBuf};
 
 const TIME: u8 = 1;
 const SESSION: u8 = 2;
@@ -170,15 +170,9 @@ impl Note {
     }
 }
 
-/// The largest document within a note: one that a collection takes, or options of a collection that a message had, and
-/// what is around them.
-const DOCUMENT_BYTES_MAX: usize = 64 << 20;
-
-/// A document within a note: of an event, or what a command has returned. It was checked when it came; names and strings
-/// need not be UTF-8.
+/// A document within a note: of an event, or what a command has returned.
 fn document(input: &mut Input<'_>) -> Option<DocumentBuf> {
-    let checks = Checks { utf8: false, bytes_max: DOCUMENT_BYTES_MAX, depth_max: MESSAGE_DEPTH_MAX + 16 };
-    Document::parse_with(input.bytes()?, checks).ok().map(DocumentBuf::from)
+    Document::parse_with(input.bytes()?, Checks::STORED).ok().map(DocumentBuf::from)
 }
 
 fn put_optional(out: &mut Vec<u8>, document: Option<&DocumentBuf>) {
