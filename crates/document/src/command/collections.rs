@@ -95,7 +95,7 @@ fn create(call: &Call<'_>) -> Result<Reply> {
                 return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
             }
             // Options of collections are checked, and a view has none of them.
-            let others = collection_options(call, &["viewOn", "pipeline", "size", "max"]);
+            let others = collection_options(call, &["viewOn", "pipeline", "capped", "size", "max"]);
             let parsed = CollectionOptions::parse(others.view())?;
             if parsed.keeps_images {
                 let what = "'changeStreamPreAndPostImages' is not supported on views";
