@@ -65,6 +65,11 @@ Usage: cargo xtask <command>
   kills [--python <path>] [--rounds <n>] [--threads <n>] [--standalone] [--seed <n>] [--port <n>]
                       kills the server so many times (default 500) while clients write by pymongo, which the Python must have, and
                       checks after each that nothing acknowledged is lost, nothing is done twice and each index is valid
+  replica-faults [--python <path>] [--rounds <n>] [--members <n>] [--threads <n>] [--seconds <s>] [--seed <n>] [--faults <list>]
+                 [--loopback]
+                      plays so many rounds (default 500) of faults on a replica set of real processes, in network namespaces where
+                      that is allowed, while clients write by pymongo; checks that their histories are linearizable and under snapshot
+                      isolation, that nothing acknowledged is lost and that all members are equal
   page-test [--driver <path>] [--binary <path>]
                       the page of the server in Chromium, by ChromeDriver, without a window, on a laptop and on a phone, light and
                       dark: it shows what there is, follows it, and is no wider than the window; pictures are under target/page/
@@ -151,7 +156,8 @@ fn main() -> ExitCode {
         ["format-files"] => format_files(),
         ["clients", arguments @ ..] => clients::command(arguments),
         ["conformance", arguments @ ..] => conformance::command(arguments),
-        ["kills", arguments @ ..] => kills::command(arguments),
+        ["kills", arguments @ ..] => kills::command(kills::KILLS, arguments),
+        ["replica-faults", arguments @ ..] => kills::command(kills::REPLICA_FAULTS, arguments),
         ["page-test", arguments @ ..] => page::command(arguments),
         ["python", arguments @ ..] => python::command(arguments),
         ["deb", arguments @ ..] => deb::command(arguments),
