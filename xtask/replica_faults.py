@@ -192,6 +192,16 @@ class ReplicaSet:
                     newest = max(newest, (status["term"], member), key=lambda pair: pair[0])
         return newest[1]
 
+    def is_whole(self):
+        """Whether every member has what the primary has."""
+        with self.primary().client() as client:
+            members = client.admin.command("replSetGetStatus")["members"]
+        newest = max(member["optime"]["ts"] for member in members if "optime" in member)
+        states = sorted(member["state"] for member in members)
+        return states == [1] + [2] * (len(self.members) - 1) and all(
+            member["optime"]["ts"].time >= newest.time - 1 for member in members
+        )
+
     def heal(self):
         self.network.heal()
         for member in self.members:
