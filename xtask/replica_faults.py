@@ -108,6 +108,26 @@ class Loopback:
         pass
 
 
+def mount(folder):
+    """Mounts a new file system at a folder, and gives the file that has it."""
+    image = f"{folder}.image"
+    run("truncate", "-s", f"{DISK_MIB}M", image)
+    run("mkfs.ext4", "-q", "-F", image)
+    run("mount", "-o", "loop", image, folder)
+    return image
+
+
+def can_mount(folder):
+    place = os.path.join(folder, "try")
+    os.mkdir(place)
+    try:
+        mount(place)
+        run("umount", place)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
 class Member:
     """A process of the set."""
 
@@ -117,10 +137,7 @@ class Member:
         os.mkdir(self.folder)
         self.disk = None
         if own_disk:
-            self.disk = f"{self.folder}.image"
-            run("truncate", "-s", f"{DISK_MIB}M", self.disk)
-            run("mkfs.ext4", "-q", "-F", self.disk)
-            run("mount", "-o", "loop", self.disk, self.folder)
+            self.disk = mount(self.folder)
         words = [binary, "serve", os.path.join(self.folder, "db"), "--listen", self.address, "--replSet", "rs0"]
         self.words = [*network.command(number), *words, "--members", ",".join(addresses)]
         self.process, self.log = None, os.path.join(folder, f"member{number}.log")
@@ -173,9 +190,9 @@ class ReplicaSet:
         self.network = Namespaces(members) if in_namespaces else Loopback()
         port = (lambda number: PORT) if in_namespaces else (lambda number: PORT + number)
         self.addresses = [f"{self.network.host(number)}:{port(number)}" for number in range(members)]
-        self.has_network = in_namespaces
-        make = (lambda number: Member(number, binary, self.network, folder, self.addresses, in_namespaces))
-        self.members = [make(number) for number in range(members)]
+        self.has_network, self.has_disks = in_namespaces, in_namespaces and can_mount(folder)
+        arguments = (binary, self.network, folder, self.addresses, self.has_disks)
+        self.members = [Member(number, *arguments) for number in range(members)]
 
     def client(self):
         return MongoClient(
@@ -340,6 +357,9 @@ def faults_of(replica_set, chance):
             "cut-sent": lambda: cut(True, False, one, others),
             "cut-received": lambda: cut(False, True, one, others),
             "bad-links": bad_links,
+        }
+    if replica_set.has_disks:
+        faults |= {
             "full-disk": one.fill_disk,
             "full-disk-primary": lambda: replica_set.primary().fill_disk(),
         }

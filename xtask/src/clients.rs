@@ -32,12 +32,15 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
     if rust {
         return checks_of_rust(&server);
     }
-    let requirements = Path::new(FOLDER).join("python/requirements.txt");
-    let python = environment(python, "clients", &requirements)?;
-    let mut suite = Command::new(python);
+    let mut suite = Command::new(self::python(python)?);
     suite.current_dir(Path::new(FOLDER).join("python")).env("SPINNEY", server).env("PYTHONDONTWRITEBYTECODE", "1");
     suite.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).args(tests);
     run("the tests of pymongo", &mut suite)
+}
+
+/// A Python that has pymongo: a virtual environment made by the one that is given.
+pub(super) fn python(python: &str) -> Result<PathBuf, String> {
+    environment(python, "clients", &Path::new(FOLDER).join("python/requirements.txt"))
 }
 
 fn checks_of_rust(server: &Path) -> Result<(), String> {

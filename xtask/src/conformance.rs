@@ -57,7 +57,7 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
 }
 
 /// Builds the server.
-pub(super) fn build() -> Result<(), String> {
+fn build() -> Result<(), String> {
     let built = Command::new("cargo").args(["build", "--release", "-p", "spinney-cli"]).status();
     match built.map_err(|error| error.to_string())?.success() {
         true => Ok(()),
@@ -66,7 +66,7 @@ pub(super) fn build() -> Result<(), String> {
 }
 
 /// Where the server is after [`build`].
-pub(super) fn binary() -> PathBuf {
+fn binary() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     target.join("release/spinney")
 }

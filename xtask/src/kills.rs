@@ -1,27 +1,38 @@
-//! Faults of the server under clients that write by pymongo: scripts do it, with a Python that is given.
+//! Faults of the server under clients that write by pymongo: scripts do it.
 
+use std::path::PathBuf;
 use std::process::Command;
 
-use crate::conformance::{binary, build};
+use crate::clients;
 use crate::step;
 
 /// The script of a server that is killed again and again.
 pub(super) const KILLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kills.py");
 /// The script of the faults of a replica set.
 pub(super) const REPLICA_FAULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/replica_faults.py");
+/// The script that tells how long a replica set is without a primary.
+pub(super) const REPLICA_FAILOVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/replica_failover.py");
 
-/// Runs a script with `[--python PATH] [ARGUMENTS ..]`; the others are those of the script.
+/// Runs a script with `[--python PATH] [--binary PATH] [ARGUMENTS ..]`; the others are those of the script.
 pub(super) fn command(script: &str, arguments: &[&str]) -> Result<(), String> {
-    let (mut python, mut others) = ("python3", Vec::new());
+    let (mut python, mut binary, mut others) = (None, None, Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match *argument {
-            "--python" => python = rest.next().ok_or("--python needs a path")?,
+            "--python" => python = Some(PathBuf::from(rest.next().ok_or("--python needs a path")?)),
+            "--binary" => binary = Some(PathBuf::from(rest.next().ok_or("--binary needs a path")?)),
             other => others.push(other),
         }
     }
-    build()?;
+    let python = match python {
+        Some(python) => python,
+        None => clients::python("python3")?,
+    };
+    let binary = match binary {
+        Some(binary) => binary,
+        None => clients::built()?,
+    };
     let mut command = Command::new(python);
-    command.arg(script).arg(binary()).args(others);
+    command.arg(script).arg(binary).args(others).env("PYTHONDONTWRITEBYTECODE", "1");
     step::run("faults of the server", &mut command)
 }

@@ -62,11 +62,14 @@ Usage: cargo xtask <command>
   conformance <suite> <folder> [--python <path>] [<tests>]
                       runs a public test suite against the server, `functional-tests` or `pymongo`, whose folder is given, by a Python
                       that has its requirements; tells what passes by group. docs/conformance.md has the last results
-  kills [--python <path>] [--rounds <n>] [--threads <n>] [--standalone] [--seed <n>] [--port <n>]
-                      kills the server so many times (default 500) while clients write by pymongo, which the Python must have, and
-                      checks after each that nothing acknowledged is lost, nothing is done twice and each index is valid
-  replica-faults [--python <path>] [--rounds <n>] [--members <n>] [--threads <n>] [--seconds <s>] [--seed <n>] [--faults <list>]
-                 [--loopback]
+  kills [--python <path>] [--binary <path>] [--rounds <n>] [--threads <n>] [--standalone] [--seed <n>]
+        [--port <n>]
+                      kills the server so many times (default 500) while clients write by pymongo, which a Python that is given must
+                      have, and checks after each that nothing acknowledged is lost, nothing is done twice and each index is valid
+  replica-failover [--python <path>] [--binary <path>] [--times <n>] [--members <n>]
+                      tells how long writers by pymongo wait while the primary of a replica set is killed, and steps down
+  replica-faults [--python <path>] [--binary <path>] [--rounds <n>] [--members <n>] [--threads <n>] [--seconds <s>] [--seed <n>]
+                 [--faults <list>] [--loopback]
                       plays so many rounds (default 500) of faults on a replica set of real processes, in network namespaces where
                       that is allowed, while clients write by pymongo; checks that their histories are linearizable and under snapshot
                       isolation, that nothing acknowledged is lost and that all members are equal
@@ -157,6 +160,7 @@ fn main() -> ExitCode {
         ["clients", arguments @ ..] => clients::command(arguments),
         ["conformance", arguments @ ..] => conformance::command(arguments),
         ["kills", arguments @ ..] => kills::command(kills::KILLS, arguments),
+        ["replica-failover", arguments @ ..] => kills::command(kills::REPLICA_FAILOVER, arguments),
         ["replica-faults", arguments @ ..] => kills::command(kills::REPLICA_FAULTS, arguments),
         ["page-test", arguments @ ..] => page::command(arguments),
         ["python", arguments @ ..] => python::command(arguments),
