@@ -138,7 +138,7 @@ class Member:
         self.disk = None
         if own_disk:
             self.disk = mount(self.folder)
-        words = [binary, "serve", os.path.join(self.folder, "db"), "--listen", self.address, "--replSet", "rs0"]
+        words = [binary, "serve", os.path.join(self.folder, "db"), "--listen", self.address, "--replSet", "rs0", "--oplogSize", "64"]
         self.words = [*network.command(number), *words, "--members", ",".join(addresses)]
         self.process, self.log = None, os.path.join(folder, f"member{number}.log")
 
