@@ -130,6 +130,25 @@ fn a_write_is_done_once_however_often_it_is_sent() {
 }
 
 #[test]
+fn a_write_that_is_sent_again_while_it_runs_is_done_once() {
+    let service = open(&SimEnv::new(1));
+    run(&service, r#"{"insert":"c","documents":[{"_id":1,"n":0}]}"#);
+    for number in 1..=50 {
+        let update =
+            format!(r#"{{"update":"c","updates":[{{"q":{{"_id":1}},"u":{{"$inc":{{"n":1}}}}}}],{}}}"#, once(1, number));
+        let insert = format!(r#"{{"insert":"d","documents":[{{"x":1}},{{"x":2}}],{}}}"#, once(2, number));
+        std::thread::scope(|threads| {
+            for command in [&update, &update, &update, &insert, &insert] {
+                threads.spawn(|| assert!(run(&service, command).contains(r#""ok":1.0"#)));
+            }
+        });
+    }
+    assert!(documents(&service).contains(r#"{"_id":1,"n":50}"#), "{}", documents(&service));
+    let counted = run(&service, r#"{"count":"d"}"#);
+    assert!(counted.contains(r#""n":100"#), "{counted}");
+}
+
+#[test]
 fn a_write_whose_reply_was_lost_in_a_crash_is_not_done_again() {
     for (seed, crash) in CrashProfile::EVERY.iter().map(Some).chain([None]).enumerate() {
         let machine = SimEnv::new(u64::try_from(seed).unwrap());

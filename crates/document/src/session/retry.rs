@@ -17,6 +17,8 @@ use crate::notes::{Outcome, SessionNote};
 pub struct RetryableWrites {
     session: SessionId,
     number: i64,
+    /// Held while a statement runs: a client that has waited for too long sends it again while it still does.
+    running: Mutex<()>,
     /// The first `stmtId`, how many statements, and what each did.
     done: Mutex<Vec<(i32, u64, Outcome)>>,
 }
@@ -35,7 +37,7 @@ pub enum Scope {
 
 impl RetryableWrites {
     pub(super) fn new(session: SessionId, number: i64) -> Self {
-        Self { session, number, done: Mutex::default() }
+        Self { session, number, running: Mutex::default(), done: Mutex::default() }
     }
 
     fn add(&self, outcomes: impl IntoIterator<Item = (i32, u64, Outcome)>) {
@@ -95,6 +97,7 @@ impl Scope {
                 Ok((done, false))
             }
             Self::Once(writes) => {
+                let _alone = writes.running.lock();
                 if let Some(outcome) = writes.outcome(statement) {
                     return Ok((outcome, true));
                 }
@@ -151,6 +154,7 @@ impl Scope {
                 Ok((result, Vec::new()))
             }
             Self::Once(writes) => {
+                let _alone = writes.running.lock();
                 let places = 0..documents.len();
                 let (before, left): (Vec<usize>, Vec<usize>) =
                     places.partition(|at| writes.outcome(statements(*at)).is_some());

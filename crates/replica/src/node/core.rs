@@ -49,10 +49,13 @@ pub(crate) struct Intent {
     pub(crate) frozen_until: Option<Instant>,
     /// It hands over, and takes no new writes.
     pub(crate) stepping_down: bool,
-    /// The term in which writes may begin: what earlier primaries wrote is applied, and what they left is cleaned up.
+    /// The term in which writes may begin: what was written before is applied, and what earlier primaries left is
+    /// cleaned up. Forgotten when a majority answers no more, as callers may then send again what was proposed.
     pub(crate) prepared_term: Option<u64>,
-    /// The term for which that was begun.
-    pub(crate) preparing_term: Option<u64>,
+    /// Whether that is being done.
+    pub(crate) preparing: bool,
+    /// How often the node was seen not to lead: what was begun before such a time does not count.
+    pub(crate) interruptions: u64,
     /// A copy of the primary's database is complete.
     pub(crate) copy_received: bool,
     /// Whether the log that was found at the open is known to be applied as far as it was committed.
@@ -144,8 +147,14 @@ impl Core {
     /// Looks at the consensus, and tells those that wait when something changed.
     pub(crate) fn refresh(&self) {
         let Ok(consensus) = self.consensus() else { return };
+        // Held until others see it, so that an older view does not follow a newer one.
+        let mut intent = self.intent.lock();
         let view = consensus.view();
-        let new = self.standing_of(&view);
+        if !self.leads(&view) {
+            intent.prepared_term = None;
+            intent.interruptions += 1;
+        }
+        let new = self.standing_of(&view, &intent);
         self.standing.send_if_modified(|old| {
             let new = Standing { change: old.change, ..new };
             if *old == new {
@@ -160,8 +169,7 @@ impl Core {
         });
     }
 
-    fn standing_of(&self, view: &View) -> Standing {
-        let intent = self.intent.lock();
+    fn standing_of(&self, view: &View, intent: &Intent) -> Standing {
         let leading = self.leads(view).then_some(view.term);
         let writable = leading.is_some() && leading == intent.prepared_term && !intent.stepping_down;
         let role = match view.state {

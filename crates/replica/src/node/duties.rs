@@ -100,22 +100,22 @@ fn may_lead(core: &Core, view: &View) -> bool {
 /// Begins what has to be done before writes are taken, when the node has begun to lead.
 fn prepare_to_lead(core: &Arc<Core>) {
     let Some(term) = core.watch().borrow().leading else { return };
-    {
+    let interruptions = {
         let mut intent = core.intent.lock();
-        if intent.preparing_term == Some(term) {
+        if intent.preparing || intent.prepared_term == Some(term) {
             return;
         }
-        intent.preparing_term = Some(term);
-    }
+        intent.preparing = true;
+        intent.interruptions
+    };
     let core = Arc::clone(core);
     tokio::spawn(async move {
         let prepared = lead(&core).await.is_ok();
         {
             let mut intent = core.intent.lock();
-            if prepared {
+            intent.preparing = false;
+            if prepared && intent.interruptions == interruptions {
                 intent.prepared_term = Some(term);
-            } else {
-                intent.preparing_term = None;
             }
         }
         core.refresh();
@@ -123,8 +123,12 @@ fn prepare_to_lead(core: &Arc<Core>) {
 }
 
 async fn lead(core: &Arc<Core>) -> Result<(), Error> {
-    // What earlier primaries wrote is applied then.
-    core.consensus()?.linearizable().await?;
+    let consensus = core.consensus()?;
+    // What earlier primaries wrote is applied then, and what was proposed here is in the log. That is applied too before
+    // a caller who was not told of its fate can send it again.
+    consensus.linearizable().await?;
+    let last = core.log.ends().1.map(|last| last.index);
+    consensus.wait(|view| view.state != State::Leader || view.applied.map(|applied| applied.index) >= last).await?;
     if core.on_lead.get().is_none() {
         return Ok(());
     }

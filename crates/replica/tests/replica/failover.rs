@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use spinney_document::bson::DocumentBuf;
+use spinney_document::command::{Client, Request, Service};
 use spinney_replica::{Acknowledgement, Role};
 
 use super::set::{SOON, Set};
@@ -68,6 +70,34 @@ fn a_primary_that_is_cut_off_acknowledges_nothing_and_follows_later() {
     set.check_equal();
     let status = set.member(first).node.status();
     assert_eq!(status.role, Role::Secondary, "{status:?}");
+}
+
+#[test]
+fn a_write_without_an_answer_is_done_once_when_it_is_sent_again() {
+    let set = Set::initiated(3);
+    let services: Vec<Service> = set.running().map(|(_, member)| Service::new(member.database.clone())).collect();
+    let run = |at: usize, command: &str| {
+        let (body, client) = (DocumentBuf::from_json(command).unwrap(), Client::default());
+        let request = Request { database: "app", body: body.view(), sequences: &[], client: &client };
+        services[at].run(&request).view().to_json()
+    };
+    run(set.primary(), r#"{"insert":"c","documents":[{"_id":1,"n":0}]}"#);
+    for number in 1..=3 {
+        let first = set.primary();
+        let others = || (0..3).filter(|at| *at != first).map(|at| &set.member(at).host);
+        others().for_each(|host| set.mesh.cut(host, true));
+        let session = r#""lsid":{"id":{"$uuid":"00000000-0000-4000-8000-000000000001"}}"#;
+        let update = format!(
+            r#"{{"update":"c","updates":[{{"q":{{"_id":1}},"u":{{"$inc":{{"n":1}}}}}}],{session},"txnNumber":{{"$numberLong":"{number}"}}}}"#
+        );
+        let reply = run(first, &update);
+        assert!(reply.contains("11602") || reply.contains("10107"), "{reply}");
+        others().for_each(|host| set.mesh.cut(host, false));
+        let reply = run(set.primary(), &update);
+        assert!(reply.contains(r#""n":1,"#), "{reply}");
+        let found = run(set.primary(), r#"{"find":"c"}"#);
+        assert!(found.contains(&format!(r#"{{"_id":1,"n":{number}}}"#)), "{found}");
+    }
 }
 
 #[test]
