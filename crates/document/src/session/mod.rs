@@ -6,10 +6,10 @@
 //! the notes are read back. So it is known for as long as the log is kept.
 //!
 //! # Concurrency
-//! The registry's lock is held for a moment. A session's lock is held while its number changes and while its transaction
-//! commits. A statement that is done once holds a lock of its number while it runs, so that the same statement, sent
-//! again meanwhile, waits and finds what it did. The lock of an open transaction is taken inside these, and by its
-//! cursors alone.
+//! The registry's lock is held for a moment. A session's lock is held while its number changes and while its
+//! transaction commits. A statement that is done once holds a lock of its number while it runs, so that the same
+//! statement, sent again meanwhile, waits and finds what it did. The lock of an open transaction is taken inside these,
+//! and by its cursors alone.
 
 pub mod id;
 pub mod registry;

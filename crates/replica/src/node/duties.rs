@@ -124,8 +124,8 @@ fn prepare_to_lead(core: &Arc<Core>) {
 
 async fn lead(core: &Arc<Core>) -> Result<(), Error> {
     let consensus = core.consensus()?;
-    // What earlier primaries wrote is applied then, and what was proposed here is in the log. That is applied too before
-    // a caller who was not told of its fate can send it again.
+    // What earlier primaries wrote is applied then, and what was proposed here is in the log. That is applied too,
+    // before a caller who was not told of its fate can send it again.
     consensus.linearizable().await?;
     let last = core.log.ends().1.map(|last| last.index);
     consensus.wait(|view| view.state != State::Leader || view.applied.map(|applied| applied.index) >= last).await?;
