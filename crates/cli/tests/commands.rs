@@ -209,7 +209,7 @@ fn a_table_is_made_with_the_filters_that_it_is_asked_for() {
     for rule in ["bytes:0", "bytes:256", "bytes", "upto:", "upto:ab", "upto:0x100", "4"] {
         let refused = place.run(&["create", "db", "e", "--prefix-filter", rule]);
         let message = String::from_utf8(refused.stderr).unwrap();
-        assert!(refused.status.code() == Some(2) && message.contains("not a prefix rule"), "{rule}: {message}");
+        assert!(refused.status.code() == Some(2) && message.contains("is no rule of prefixes"), "{rule}: {message}");
     }
     let refused = place.refused(&["create", "db", "e", "--layout", "btree", "--prefix-filter", "bytes:4"]);
     assert!(refused.contains("a B-tree has no filters"), "{refused}");

@@ -178,17 +178,17 @@ fn hinted(subject: Subject<'_>, asked: &Asked<'_>, hint: &Hint) -> Result<Vec<Ca
             .or_else(|| usable(subject).find(|index| same_pattern(index, pattern.view()))),
         Hint::Natural { .. } => None,
     };
-    let mut candidates = match index.filter(|index| !index.spec.hidden) {
+    let index = index.filter(|index| !index.spec.hidden);
+    let limited = asked.query.min.is_some() || asked.query.max.is_some();
+    if limited && index.is_some_and(|index| index.spec.pattern.is_wildcard()) {
+        return Err(Error::new(ErrorCode::new(51174), "A wildcard index cannot be used with min() or max()"));
+    }
+    let mut candidates = match index {
         Some(index) => of_index(asked, index, true, stored),
         None if collection => of_collection(asked, stored, subject.is_capped()),
         None => return Err(bad()),
     };
-    let wildcard =
-        candidates.iter().any(|one| one.scan.index.as_ref().is_some_and(|index| index.spec.pattern.is_wildcard()));
-    if wildcard && (asked.query.min.is_some() || asked.query.max.is_some()) {
-        return Err(Error::new(ErrorCode::new(51174), "A wildcard index cannot be used with min() or max()"));
-    }
-    if asked.query.min.is_some() || asked.query.max.is_some() {
+    if limited {
         candidates = within_limits(asked.query, candidates, stored)?;
     }
     if candidates.is_empty() {
