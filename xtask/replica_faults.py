@@ -138,8 +138,8 @@ class Member:
         self.disk = None
         if own_disk:
             self.disk = mount(self.folder)
-        words = [binary, "serve", os.path.join(self.folder, "db"), "--listen", self.address, "--replSet", "rs0", "--oplogSize", "64"]
-        self.words = [*network.command(number), *words, "--members", ",".join(addresses)]
+        words = [binary, "serve", os.path.join(self.folder, "db"), "--listen", self.address, "--oplogSize", "64"]
+        self.words = [*network.command(number), *words, "--replSet", "rs0", "--members", ",".join(addresses)]
         self.process, self.log = None, os.path.join(folder, f"member{number}.log")
 
     def start(self):
@@ -410,15 +410,20 @@ def contents(member):
         return documents
 
 
-def check_members(replica_set):
+def check_members(replica_set, name):
     def same():
+        for member in replica_set.members:
+            if not member.is_running():
+                # A member whose disk is full ends; it may have seen that late.
+                assert name.startswith("full-disk"), f"member {member.number} ended by itself"
+                member.start()
         states = [contents(member) for member in replica_set.members]
         return all(state == states[0] for state in states)
 
     until("equal members", same)
 
 
-def play(replica_set, fault, seconds, threads, seed):
+def play(replica_set, name, fault, seconds, threads, seed):
     """One round; how many operations were answered, and how many were not."""
     client = replica_set.client()
     until("a primary", lambda: begin(client) is None)
@@ -444,7 +449,7 @@ def play(replica_set, fault, seconds, threads, seed):
     lost = [name for worker in workers for name in worker.inserted if name not in there]
     faults += [f"lost documents, which were acknowledged: {lost[:5]}"] if lost else []
     assert not faults, "\n".join(faults[:20])
-    check_members(replica_set)
+    check_members(replica_set, name)
     client.close()
     answered = sum(len(worker.operations) + len(worker.transactions) + len(worker.inserted) for worker in workers)
     return answered, sum(worker.failed for worker in workers)
@@ -486,7 +491,7 @@ def main():
             names = arguments.faults.split(",") if arguments.faults else list(faults)
             name = names[number % len(names)]
             try:
-                answered, failed = play(replica_set, faults[name], arguments.seconds, arguments.threads, number)
+                answered, failed = play(replica_set, name, faults[name], arguments.seconds, arguments.threads, number)
             except AssertionError as error:
                 raise AssertionError(f"round {number}, {name}: {error}") from error
             totals = [totals[0] + answered, totals[1] + failed]
