@@ -48,16 +48,29 @@ def run(*words):
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
+def end(*words):
+    """Runs a command that undoes what may not have been done."""
+    with contextlib.suppress(OSError):
+        subprocess.run(words, check=False, stderr=subprocess.DEVNULL)
+
+
 class Namespaces:
     """A network namespace for each member, joined by a bridge; the clients are outside."""
 
     def __init__(self, members):
         self.members, self.name = members, f"spr{os.getpid() % 10000}"
         self.net = f"10.{77 + os.getpid() % 100}.0"
+        try:
+            self.begin()
+        except (OSError, subprocess.CalledProcessError):
+            self.end()
+            raise
+
+    def begin(self):
         run("ip", "link", "add", self.name, "type", "bridge")
         run("ip", "addr", "add", f"{self.net}.254/24", "dev", self.name)
         run("ip", "link", "set", self.name, "up")
-        for number in range(members):
+        for number in range(self.members):
             space, outer = f"{self.name}m{number}", f"{self.name}v{number}"
             run("ip", "netns", "add", space)
             run("ip", "link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", space)
@@ -88,8 +101,8 @@ class Namespaces:
 
     def end(self):
         for number in range(self.members):
-            subprocess.run(["ip", "netns", "del", f"{self.name}m{number}"], check=False)
-        subprocess.run(["ip", "link", "del", self.name], check=False)
+            end("ip", "netns", "del", f"{self.name}m{number}")
+        end("ip", "link", "del", self.name)
 
 
 class Loopback:
@@ -176,7 +189,7 @@ class Member:
             self.signal(signal.SIGCONT)
             self.kill()
         if self.disk:
-            subprocess.run(["umount", self.folder], check=False)
+            end("umount", self.folder)
 
     def client(self):
         host, port = self.address.rsplit(":", 1)
@@ -457,10 +470,10 @@ def play(replica_set, name, fault, seconds, threads, seed):
 
 def can_have_namespaces():
     try:
-        run("ip", "netns", "add", f"try{os.getpid()}")
-        run("ip", "netns", "del", f"try{os.getpid()}")
+        network = Namespaces(1)
     except (OSError, subprocess.CalledProcessError):
         return False
+    network.end()
     return True
 
 
