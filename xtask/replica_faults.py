@@ -227,11 +227,12 @@ class ReplicaSet:
         """Whether every member has what the primary has."""
         with self.primary().client() as client:
             members = client.admin.command("replSetGetStatus")["members"]
-        newest = max(member["optime"]["ts"] for member in members if "optime" in member)
+        if not all("optime" in member for member in members):
+            return False
+        newest = max(member["optime"]["ts"] for member in members)
         states = sorted(member["state"] for member in members)
-        return states == [1] + [2] * (len(self.members) - 1) and all(
-            member["optime"]["ts"].time >= newest.time - 1 for member in members
-        )
+        caught_up = all(member["optime"]["ts"].time >= newest.time - 1 for member in members)
+        return caught_up and states == [1] + [2] * (len(members) - 1)
 
     def heal(self):
         self.network.heal()
