@@ -6,6 +6,7 @@
 //! # Invariants
 //! 1. Entries are called durable only after the commit that holds them, and all before it, were synced.
 //! 2. An entry that is not durable is in memory.
+//! 3. Nothing is written behind entries that could not be written: the redo log has no gap.
 //!
 //! # Recovery
 //! The notes of the redo log are read in their order; each entry takes the place of what had its index, and of all
@@ -58,6 +59,8 @@ struct State {
     last: Option<LogId>,
     /// Entries that wait for the worker, with those to tell.
     waiting: VecDeque<(Vec<Arc<LogEntry>>, Done)>,
+    /// Why entries could not be written. No later ones are: the consensus ends by it.
+    failure: Option<String>,
     /// The first index that may not be durable: entries from there on stay cached.
     undurable: u64,
     points: Points,
@@ -254,9 +257,16 @@ impl Shared {
         if told.is_empty() {
             return Next::Wait;
         }
-        let written = self.write(&entries);
+        let failed = self.state.lock().failure.clone();
+        let written = match failed {
+            Some(failure) => Err(failure),
+            None => self.write(&entries).map_err(|error| error.to_string()),
+        };
+        if let Err(failure) = &written {
+            self.state.lock().failure = Some(failure.clone());
+        }
         for done in told {
-            done(written.as_ref().copied().map_err(|error| io::Error::other(error.to_string())));
+            done(written.clone().map_err(io::Error::other));
         }
         Next::Again
     }
@@ -301,4 +311,46 @@ impl State {
 
 fn gone(index: u64) -> Error {
     Error::new(ErrorKind::Gone, format!("the redo log does not hold entry {index} of the replicated log any more"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use spinney::env::sim::SimEnv;
+    use spinney::{Database, Options};
+
+    use super::*;
+    use crate::entry::log_entry::EntryKind;
+
+    fn open(machine: &SimEnv) -> (Database, Log) {
+        let env = machine.env();
+        let database = Database::builder("/db").options(Options::default()).env(env.clone()).open().unwrap();
+        let log = Log::open(Rows::open(&database).unwrap(), 1 << 20, &*env.threads).unwrap();
+        (database, log)
+    }
+
+    fn append(log: &Log, index: u64, bytes: usize) -> io::Result<()> {
+        let id = LogId { index, ..LogId::default() };
+        let (done, told) = mpsc::channel();
+        let entry = LogEntry { id, kind: EntryKind::Change, payload: vec![7; bytes].into() };
+        log.append(vec![entry], Box::new(move |written| done.send(written).unwrap()));
+        told.recv().unwrap()
+    }
+
+    #[test]
+    fn nothing_is_written_behind_entries_for_which_there_was_no_room() {
+        let machine = SimEnv::new(1);
+        let (database, log) = open(&machine);
+        append(&log, 0, 10).unwrap();
+        machine.set_space(0);
+        let refused = (1..100).find(|index| append(&log, *index, 4 << 20).is_err()).unwrap();
+        machine.set_space(1 << 30);
+        append(&log, refused + 1, 10).unwrap_err();
+        drop(log);
+        database.close().unwrap();
+        let (_database, log) = open(&machine);
+        assert_eq!(log.ends().1.map(|last| last.index), Some(refused - 1));
+        assert_eq!(log.read(0..u64::MAX, usize::MAX).unwrap().len(), usize_of(refused));
+    }
 }
