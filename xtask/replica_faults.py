@@ -80,7 +80,7 @@ class Namespaces:
             self.inside(number, "ip", "link", "set", "eth0", "up")
 
     def inside(self, number, *words):
-        run("ip", "netns", "exec", f"{self.name}m{number}", *words)
+        run(*self.command(number), *words)
 
     def command(self, number):
         return ["ip", "netns", "exec", f"{self.name}m{number}"]
@@ -95,9 +95,7 @@ class Namespaces:
     def heal(self):
         for number in range(self.members):
             for other in range(self.members):
-                with contextlib.suppress(subprocess.CalledProcessError):
-                    words = ["ip", "netns", "exec", f"{self.name}m{number}", "ip", "route", "del", "blackhole"]
-                    subprocess.run([*words, f"{self.host(other)}/32"], check=True, stderr=subprocess.DEVNULL)
+                end(*self.command(number), "ip", "route", "del", "blackhole", f"{self.host(other)}/32")
 
     def end(self):
         for number in range(self.members):

@@ -5,9 +5,9 @@ mod c;
 mod clients;
 mod conformance;
 mod deb;
+mod faults;
 mod figures;
 mod files;
-mod kills;
 mod mutants;
 mod page;
 mod python;
@@ -159,9 +159,9 @@ fn main() -> ExitCode {
         ["format-files"] => format_files(),
         ["clients", arguments @ ..] => clients::command(arguments),
         ["conformance", arguments @ ..] => conformance::command(arguments),
-        ["kills", arguments @ ..] => kills::command(kills::KILLS, arguments),
-        ["replica-failover", arguments @ ..] => kills::command(kills::REPLICA_FAILOVER, arguments),
-        ["replica-faults", arguments @ ..] => kills::command(kills::REPLICA_FAULTS, arguments),
+        ["kills", arguments @ ..] => faults::command(faults::KILLS, arguments),
+        ["replica-failover", arguments @ ..] => faults::command(faults::REPLICA_FAILOVER, arguments),
+        ["replica-faults", arguments @ ..] => faults::command(faults::REPLICA_FAULTS, arguments),
         ["page-test", arguments @ ..] => page::command(arguments),
         ["python", arguments @ ..] => python::command(arguments),
         ["deb", arguments @ ..] => deb::command(arguments),

@@ -197,7 +197,8 @@ impl DocumentTransaction {
             };
             txn.note(note.encode());
         }
-        if catalog.committer().is_some() && !held.iter().all(|(_, guard)| guard.is_current()) {
+        let is_agreed_on = catalog.committer().is_some();
+        if is_agreed_on && !held.iter().all(|(_, guard)| guard.is_current()) {
             let what = "another member of the replica set has changed a collection meanwhile";
             return Err(claims.labeled(Error::new(ErrorCode::WRITE_CONFLICT, what)));
         }
@@ -210,14 +211,14 @@ impl DocumentTransaction {
             drop(held);
             capped.into_iter().for_each(CappedWrite::committed);
         };
-        let committed = if catalog.committer().is_some() {
+        let committed = if is_agreed_on {
             catalog.commit_transaction(txn, durability, Some(Box::new(applied)))
         } else {
             catalog.commit_transaction(txn, durability, None).map(|()| applied())
         };
         match committed {
             // Nothing was committed: what was created for it goes.
-            Err(error) if error.is_conflict() || catalog.committer().is_none() => Err(claims.labeled(error)),
+            Err(error) if error.is_conflict() || !is_agreed_on => Err(claims.labeled(error)),
             committed => {
                 // It is committed, or may be.
                 created.into_iter().for_each(|created| created.keep());

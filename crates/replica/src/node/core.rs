@@ -150,11 +150,12 @@ impl Core {
         // Held until others see it, so that an older view does not follow a newer one.
         let mut intent = self.intent.lock();
         let view = consensus.view();
-        if !self.leads(&view) {
+        let leading = self.leads(&view).then_some(view.term);
+        if leading.is_none() {
             intent.prepared_term = None;
             intent.interruptions += 1;
         }
-        let new = self.standing_of(&view, &intent);
+        let new = self.standing_of(&view, &intent, leading);
         self.standing.send_if_modified(|old| {
             let new = Standing { change: old.change, ..new };
             if *old == new {
@@ -169,8 +170,7 @@ impl Core {
         });
     }
 
-    fn standing_of(&self, view: &View, intent: &Intent) -> Standing {
-        let leading = self.leads(view).then_some(view.term);
+    fn standing_of(&self, view: &View, intent: &Intent, leading: Option<u64>) -> Standing {
         let writable = leading.is_some() && leading == intent.prepared_term && !intent.stepping_down;
         let role = match view.state {
             _ if view.failure.is_some() || view.state == State::Ended => Role::Failed,

@@ -243,7 +243,7 @@ impl Shared {
 
     /// Makes what waits durable: the work of the worker.
     fn write_waiting(&self) -> Next {
-        let (entries, told) = {
+        let (entries, told, failure) = {
             let mut state = self.state.lock();
             let (mut entries, mut told, mut bytes) = (Vec::new(), Vec::new(), 0);
             while bytes < COMMIT_BYTES {
@@ -252,13 +252,12 @@ impl Shared {
                 entries.extend(some);
                 told.push(done);
             }
-            (entries, told)
+            (entries, told, state.failure.clone())
         };
         if told.is_empty() {
             return Next::Wait;
         }
-        let failed = self.state.lock().failure.clone();
-        let written = match failed {
+        let written = match failure {
             Some(failure) => Err(failure),
             None => self.write(&entries).map_err(|error| error.to_string()),
         };
