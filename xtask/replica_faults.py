@@ -6,7 +6,10 @@ write by pymongo while one fault comes and goes:
 
 - a member killed, the primary killed, all killed, a member stopped for a while, a member stopped again and again;
 - a member cut off, a link cut, only what a member sends lost, only what it receives lost, links that come and go;
-- a full disk (each member's directory is a file system of its own), the primary asked to step down.
+- a full disk (each member's directory is a file system of its own), a slow disk (20 writes a second, by a control group
+  of version 1 for block devices), two slow disks, the primary asked to step down;
+- the clock of a member jumps by up to days, to and fro (with --faketime; the monotonic clock goes on);
+- all members restarted one after the other, the primary after it has stepped down: no write may fail.
 
 Then the set must be whole again within a minute, and
 
@@ -15,6 +18,7 @@ Then the set must be whole again within a minute, and
 - all members have the same documents, and every index agrees with its collection.
 
 Usage: python replica_faults.py SERVER [--rounds N] [--seed N] [--members N] [--seconds S] [--faults a,b,..]
+       [--faketime LIBRARY]
 """
 
 import argparse
@@ -39,6 +43,8 @@ from history import Operation, Transaction, check_linearizable, check_snapshot_i
 PORT = 27217
 DISK_MIB = 384
 LISTS = 6
+BLOCK_GROUPS = "/sys/fs/cgroup/blkio"
+SLOW_WRITES_PER_S = 20
 WRITE_CONFLICT = 112
 # How long the set may take after a fault until it writes again.
 RECOVERY_S = 60
@@ -139,23 +145,63 @@ def can_mount(folder):
     return True
 
 
+class SlowDisk:
+    """A control group for a member's process, in which writes to the member's disk can be made slow."""
+
+    def __init__(self, folder, number):
+        self.group = os.path.join(BLOCK_GROUPS, f"spr{os.getpid()}m{number}")
+        device = os.stat(folder).st_dev
+        self.device = f"{os.major(device)}:{os.minor(device)}"
+        os.mkdir(self.group)
+
+    def set(self, name, value):
+        with open(os.path.join(self.group, name), "w", encoding="ascii") as setting:
+            setting.write(value)
+
+    def take(self, process):
+        self.set("cgroup.procs", str(process.pid))
+
+    def slow(self, writes_per_s):
+        """At most so many writes a second; 0 ends that."""
+        self.set("blkio.throttle.write_iops_device", f"{self.device} {writes_per_s}")
+
+    def end(self):
+        with contextlib.suppress(OSError):
+            os.rmdir(self.group)
+
+
+def can_slow_disks():
+    return os.access(os.path.join(BLOCK_GROUPS, "blkio.throttle.write_iops_device"), os.W_OK)
+
+
 class Member:
     """A process of the set."""
 
-    def __init__(self, number, binary, network, folder, addresses, own_disk):
+    def __init__(self, number, binary, network, folder, addresses, own_disk, faketime):
         self.number, self.network, self.address = number, network, addresses[number]
         self.folder = os.path.join(folder, f"member{number}")
         os.mkdir(self.folder)
-        self.disk = None
+        self.disk = self.slow_disk = None
         if own_disk:
             self.disk = mount(self.folder)
+            if can_slow_disks():
+                self.slow_disk = SlowDisk(self.folder, number)
+        self.clock, self.environment = os.path.join(folder, f"clock{number}"), None
+        if faketime:
+            self.set_clock(0)
+            self.environment = os.environ | {
+                "LD_PRELOAD": faketime, "FAKETIME_TIMESTAMP_FILE": self.clock,
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_CACHE_DURATION": "1",
+            }  # fmt: skip
         words = [binary, "serve", os.path.join(self.folder, "db"), "--listen", self.address, "--oplogSize", "64"]
         self.words = [*network.command(number), *words, "--replSet", "rs0", "--members", ",".join(addresses)]
         self.process, self.log = None, os.path.join(folder, f"member{number}.log")
 
     def start(self):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.words, stdout=log, stderr=log)
+            self.process = subprocess.Popen(self.words, stdout=log, stderr=log, env=self.environment)
+        if self.slow_disk:
+            self.slow_disk.take(self.process)
 
     def is_running(self):
         return self.process is not None and self.process.poll() is None
@@ -168,6 +214,19 @@ class Member:
         self.signal(signal.SIGKILL)
         self.process.wait()
 
+    def restart(self):
+        """Ends it in order, and starts it again."""
+        self.signal(signal.SIGTERM)
+        self.process.wait(60)
+        self.start()
+
+    def set_clock(self, seconds):
+        """Sets its clock so much ahead of the machine's; less than 0 for behind."""
+        # The file is read at any moment.
+        with open(f"{self.clock}.new", "w", encoding="ascii") as clock:
+            clock.write(f"{seconds:+}")
+        os.replace(f"{self.clock}.new", self.clock)
+
     def fill_disk(self):
         """Takes all but a little of the disk."""
         with open(os.path.join(self.folder, "filler"), "wb") as filler, contextlib.suppress(OSError):
@@ -177,6 +236,10 @@ class Member:
 
     def heal(self):
         self.signal(signal.SIGCONT)
+        if self.slow_disk:
+            self.slow_disk.slow(0)
+        if self.environment:
+            self.set_clock(0)
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(self.folder, "filler"))
         if not self.is_running():
@@ -186,6 +249,8 @@ class Member:
         if self.is_running():
             self.signal(signal.SIGCONT)
             self.kill()
+        if self.slow_disk:
+            self.slow_disk.end()
         if self.disk:
             end("umount", self.folder)
 
@@ -197,12 +262,13 @@ class Member:
 class ReplicaSet:
     """The members and the network between them."""
 
-    def __init__(self, binary, folder, members, in_namespaces):
+    def __init__(self, binary, folder, members, in_namespaces, faketime):
         self.network = Namespaces(members) if in_namespaces else Loopback()
         port = (lambda number: PORT) if in_namespaces else (lambda number: PORT + number)
         self.addresses = [f"{self.network.host(number)}:{port(number)}" for number in range(members)]
         self.has_network, self.has_disks = in_namespaces, in_namespaces and can_mount(folder)
-        arguments = (binary, self.network, folder, self.addresses, self.has_disks)
+        self.has_clocks = faketime is not None
+        arguments = (binary, self.network, folder, self.addresses, self.has_disks, faketime)
         self.members = [Member(number, *arguments) for number in range(members)]
 
     def client(self):
@@ -257,17 +323,22 @@ class Worker(threading.Thread):
         self.items = database.get_collection("items", write_concern=majority)
         self.operations, self.transactions, self.inserted = [], [], []
         self.failed = self.next = 0
+        # What writes outside of transactions were told, which drivers send again by themselves.
+        self.refused = []
 
     def run(self):
         while not self.ending.is_set():
             self.next += 1
             name = f"{self.number}.{self.next}"
+            action = self.random.choice([self.append, self.read, self.transaction, self.insert])
             try:
-                self.random.choice([self.append, self.read, self.transaction, self.insert])(name)
+                action(name)
             except PyMongoError as error:
                 # Of two transactions that change one list, one is refused.
                 if getattr(error, "code", None) != WRITE_CONFLICT:
                     self.failed += 1
+                    if action in (self.append, self.insert):
+                        self.refused.append(error)
                     time.sleep(0.05)
 
     def append(self, name):
@@ -351,6 +422,11 @@ def faults_of(replica_set, chance):
             replica_set.network.heal()
             time.sleep(chance.uniform(0.05, 0.2))
 
+    def jump(member):
+        for _ in range(4):
+            member.set_clock(int(chance.choice([-1, 1]) * 10 ** chance.uniform(0, 5.5)))
+            time.sleep(0.6)
+
     faults = {
         "none": lambda: None,
         "kill": one.kill,
@@ -360,6 +436,7 @@ def faults_of(replica_set, chance):
         "stop-primary": lambda: replica_set.primary().signal(signal.SIGSTOP),
         "slow-member": lambda: pause(30, 0.1, 0.05),
         "step-down": step_down,
+        "rolling-restart": lambda: restart_all(replica_set),
     }
     if replica_set.has_network:
         faults |= {
@@ -375,12 +452,33 @@ def faults_of(replica_set, chance):
             "full-disk": one.fill_disk,
             "full-disk-primary": lambda: replica_set.primary().fill_disk(),
         }
+    if all(member.slow_disk for member in members):
+        faults |= {
+            "slow-disk": lambda: one.slow_disk.slow(SLOW_WRITES_PER_S),
+            "slow-disk-primary": lambda: replica_set.primary().slow_disk.slow(SLOW_WRITES_PER_S),
+            "slow-disks": lambda: [member.slow_disk.slow(SLOW_WRITES_PER_S) for member in others],
+        }
+    if replica_set.has_clocks:
+        faults |= {
+            "clock": lambda: jump(one),
+            "clock-primary": lambda: jump(replica_set.primary()),
+        }
     return faults
 
 
 def isolate(replica_set, cut):
     primary = replica_set.primary()
     cut(True, True, primary, [member for member in replica_set.members if member is not primary])
+
+
+def restart_all(replica_set):
+    """Restarts each member in its turn; the primary of the moment hands over first."""
+    for member in replica_set.members:
+        if member is replica_set.primary():
+            with member.client() as client:
+                client.admin.command("replSetStepDown", 60, secondaryCatchUpPeriodSecs=30)
+        member.restart()
+        until("a whole set", replica_set.is_whole)
 
 
 def until(what, check, seconds=RECOVERY_S):
@@ -460,6 +558,9 @@ def play(replica_set, name, fault, seconds, threads, seed):
     there = {document["_id"] for document in client.faults.items.find({}, {"_id": 1})}
     lost = [name for worker in workers for name in worker.inserted if name not in there]
     faults += [f"lost documents, which were acknowledged: {lost[:5]}"] if lost else []
+    refused = [error for worker in workers for error in worker.refused]
+    if name == "rolling-restart" and refused:
+        faults.append(f"{len(refused)} writes failed while members were restarted in order: {refused[0]}")
     assert not faults, "\n".join(faults[:20])
     check_members(replica_set, name)
     client.close()
@@ -485,6 +586,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=8, help="of each round")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", help="only these, with commas between them")
+    parser.add_argument("--faketime", help="the library libfaketime.so.1, for clocks that jump")
     parser.add_argument("--loopback", action="store_true", help="no network namespaces, so only faults of processes")
     arguments = parser.parse_args()
     test_checker()
@@ -492,7 +594,7 @@ def main():
     in_namespaces = not arguments.loopback and can_have_namespaces()
     if not in_namespaces:
         print("without network namespaces: faults of processes only", flush=True)
-    replica_set = ReplicaSet(arguments.server, folder, arguments.members, in_namespaces)
+    replica_set = ReplicaSet(arguments.server, folder, arguments.members, in_namespaces, arguments.faketime)
     totals, begun = [0, 0], time.monotonic()
     try:
         for member in replica_set.members:

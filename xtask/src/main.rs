@@ -69,7 +69,7 @@ Usage: cargo xtask <command>
   replica-failover [--python <path>] [--binary <path>] [--times <n>] [--members <n>]
                       tells how long writers by pymongo wait while the primary of a replica set is killed, and steps down
   replica-faults [--python <path>] [--binary <path>] [--rounds <n>] [--members <n>] [--threads <n>] [--seconds <s>] [--seed <n>]
-                 [--faults <list>] [--loopback]
+                 [--faults <list>] [--loopback] [--faketime <library>]
                       plays so many rounds (default 500) of faults on a replica set of real processes, in network namespaces where
                       that is allowed, while clients write by pymongo; checks that their histories are linearizable and under snapshot
                       isolation, that nothing acknowledged is lost and that all members are equal
