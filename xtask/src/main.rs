@@ -42,7 +42,8 @@ Usage: cargo xtask <command>
   model <seed>        replays one seed of the model test and prints its history
   golden              runs the golden tests and rewrites what they expect under testdata/; look at the difference with git
   figures [--check]   writes the figures of the pages, and the charts, from the files in results/
-  figures --run [--full] [--binary <path>] [<name>]
+  figures --list [--full]   the runs behind the figures, with their commands
+  figures --run [--full] [--binary <path>] [--engines <list>] [<name> ..]
                       measures them anew first, small or in full, by the lab with peers (results/README.md)
   format-files        writes databases of this version to testdata/formats, which the test `formats` opens; at each release
   mutants [--count <n>] [--seed <s>] [--only <path>] [--jobs <n>]

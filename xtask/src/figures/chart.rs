@@ -22,7 +22,7 @@ pub(super) fn draw(table: &Table, outcome: &Outcome) -> Result<String, String> {
     let column = &table.columns[table.chart];
     let mut bars = Vec::new();
     for engine in &outcome.engines {
-        bars.push((engine.name.as_str(), engine.value(column)?));
+        bars.push((engine, engine.value(column)?.map(|spread| spread.median)));
     }
     let most = bars.iter().filter_map(|(_, value)| *value).fold(f64::MIN_POSITIVE, f64::max);
     let height = TOP + ROW * bars.iter().map(|_| 1.0).sum::<f64>() + 8.0;
@@ -32,16 +32,17 @@ pub(super) fn draw(table: &Table, outcome: &Outcome) -> Result<String, String> {
         table.name, column.title
     );
     let mut y = TOP;
-    for (name, value) in bars {
+    for (engine, value) in bars {
         let length = value.unwrap_or(0.0) / most * (WIDTH - LEFT - RIGHT);
-        let class = if name.starts_with("spinney") { " class=\"own\"" } else { "" };
+        let class = if engine.is_own() { " class=\"own\"" } else { "" };
         let line = y + 14.0;
         let written = writeln!(
             svg,
-            "<text x=\"8\" y=\"{line}\">{name}</text><rect x=\"{LEFT}\" y=\"{y}\" width=\"{length:.1}\" height=\"18\"{class}/>\
+            "<text x=\"8\" y=\"{line}\">{}</text><rect x=\"{LEFT}\" y=\"{y}\" width=\"{length:.1}\" height=\"18\"{class}/>\
              <text x=\"{:.1}\" y=\"{line}\">{}</text>",
+            engine.name,
             LEFT + length + 6.0,
-            shown(value)
+            value.map_or("-".to_owned(), shown)
         );
         written.map_err(|error| error.to_string())?;
         y += ROW;

@@ -1,15 +1,18 @@
 //! Numbers as pages show them.
 
-/// A figure with three digits or all before the point, or a dash.
-pub(super) fn shown(value: Option<f64>) -> String {
-    let Some(value) = value else { return "-".to_owned() };
-    let decimals = match value.abs() {
+/// A figure with three digits, millions as `1.23 M`.
+pub(super) fn shown(value: f64) -> String {
+    let (value, unit) = if value.abs() >= 999_500.0 { (value / 1e6, " M") } else { (value, "") };
+    let size = value.abs();
+    let decimals = match size {
         0.0 => 0,
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 1.0 => 2,
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.9995 => 2,
         _ => 3,
     };
+    let step = if size >= 999.5 { 10_f64.powf(size.log10().floor() - 2.0) } else { 0.0 };
+    let value = if step > 0.0 { (value / step).round() * step } else { value };
     let text = format!("{value:.decimals$}");
     let (whole, fraction) = text.split_once('.').map_or((text.as_str(), ""), |(whole, fraction)| (whole, fraction));
     let mut grouped = String::new();
@@ -19,7 +22,7 @@ pub(super) fn shown(value: Option<f64>) -> String {
         }
         grouped.push(digit);
     }
-    if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
+    if fraction.is_empty() { grouped + unit } else { format!("{grouped}.{fraction}{unit}") }
 }
 
 #[cfg(test)]
@@ -31,13 +34,17 @@ mod tests {
         for (value, text) in [
             (0.0, "0"),
             (0.0123, "0.012"),
+            (0.9996, "1.00"),
             (1.234, "1.23"),
             (12.34, "12.3"),
             (999.6, "1,000"),
-            (1_234_567.8, "1,234,568"),
+            (123_456.0, "123,000"),
+            (9_996.0, "10,000"),
+            (999_600.0, "1.00 M"),
+            (1_234_567.8, "1.23 M"),
+            (40_040_000.0, "40.0 M"),
         ] {
-            assert_eq!(shown(Some(value)), text);
+            assert_eq!(shown(value), text);
         }
-        assert_eq!(shown(None), "-");
     }
 }
