@@ -10,8 +10,8 @@ use crate::step::{cargo, print, run};
 use crate::{c, deb, python};
 
 /// The crates that are published, each behind those that it needs.
-const CRATES: [&str; 6] =
-    ["spinney", "spinney-document", "spinney-replica", "spinney-server", "spinney-lab", "spinney-cli"];
+const CRATES: [&str; 7] =
+    ["spinney", "spinney-document", "spinney-replica", "spinney-wire", "spinney-server", "spinney-lab", "spinney-cli"];
 
 /// A program that uses the packaged crates.
 const PROGRAM: &str = r###"//! Uses the packaged crates.

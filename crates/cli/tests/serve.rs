@@ -4,7 +4,7 @@ use crate::support::Place;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use spinney_document::bson::DocumentBuf;
-use spinney_server::wire::{HEADER_BYTES, Header, Message};
+use spinney_wire::{HEADER_BYTES, Header, Message};
 use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;

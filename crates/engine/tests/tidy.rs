@@ -41,7 +41,7 @@ const DOCUMENT_LAYERS: [&str; 22] = [
 ];
 
 /// The layers of the server, bottom first.
-const SERVER_LAYERS: [&str; 9] = ["base", "wire", "auth", "socket", "peer", "state", "command", "connection", "listen"];
+const SERVER_LAYERS: [&str; 8] = ["base", "auth", "socket", "peer", "state", "command", "connection", "listen"];
 
 /// The layers of replication, bottom first.
 const REPLICA_LAYERS: [&str; 5] = ["base", "entry", "storage", "raft", "node"];

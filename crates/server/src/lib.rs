@@ -5,7 +5,6 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`base`] | time, the log, reading the fields of commands |
-//! | [`wire`] | messages read from bytes and written to bytes |
 //! | [`auth`] | SCRAM, credentials, users, roles |
 //! | [`socket`] | sockets, and what encrypts their bytes |
 //! | [`peer`] | connections to other members of a replica set |
@@ -22,7 +21,6 @@ pub mod listen;
 pub mod peer;
 pub mod socket;
 pub mod state;
-pub mod wire;
 
 pub use listen::{Listening, Running, Tls, start};
 pub use state::Settings;

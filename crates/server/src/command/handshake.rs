@@ -11,8 +11,8 @@ use crate::base::clock::now_ms;
 use crate::base::fields::whole;
 use crate::state::replica::{Replica, Standing, millis, standing};
 use crate::state::topology::election_id;
-use crate::wire::message::BATCH_MAX;
-use crate::wire::{Compressor, MESSAGE_BYTES_MAX};
+use spinney_wire::message::BATCH_MAX;
+use spinney_wire::{Compressor, MESSAGE_BYTES_MAX};
 
 /// The newest version of the wire protocol that is spoken: that of MongoDB 8.0.
 pub const WIRE_VERSION_MAX: i32 = 25;

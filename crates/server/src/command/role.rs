@@ -11,10 +11,10 @@ use spinney_replica::{Acknowledgement, Error as Refused};
 use super::spec::Incoming;
 use crate::base::clock::monotonic;
 use crate::base::fields::whole;
-use crate::peer::connection::Failure;
 use crate::peer::members::READ_INDEX;
 use crate::state::fail_points::Place;
 use crate::state::{Replica, Server, Standing};
+use spinney_wire::Failure;
 
 /// Commands that show data and declare no read of documents.
 const READS: [&str; 8] =

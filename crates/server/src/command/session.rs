@@ -9,7 +9,7 @@ use spinney_document::command::Client;
 use crate::auth::scram::Scram;
 use crate::auth::{Privileges, RoleName, User};
 use crate::state::accounts::Accounts;
-use crate::wire::Compressor;
+use spinney_wire::Compressor;
 
 /// The database of the users whom certificates prove.
 pub const EXTERNAL: &str = "$external";

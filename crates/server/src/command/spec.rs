@@ -8,7 +8,7 @@ use spinney_document::command::spec::Declaration;
 use super::session::Session;
 use crate::base::fields::Fields;
 use crate::state::Server;
-use crate::wire::message::Sequence;
+use spinney_wire::message::Sequence;
 
 /// A command as it came.
 #[derive(Clone, Copy, Debug)]

@@ -16,10 +16,10 @@ use crate::command::spec::Incoming;
 use crate::command::{Session, handshake};
 use crate::socket::Channel;
 use crate::state::Server;
-use crate::wire::compress::decompress;
-use crate::wire::legacy::Legacy;
-use crate::wire::query::{CURSOR_NOT_FOUND, Reply};
-use crate::wire::{Compressor, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, Message, OpCode, Query};
+use spinney_wire::compress::decompress;
+use spinney_wire::legacy::Legacy;
+use spinney_wire::query::{CURSOR_NOT_FOUND, Reply};
+use spinney_wire::{Compressor, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, Message, OpCode, Query};
 
 /// The longest message of a client that has yet to log in.
 const STRANGER_BYTES_MAX: usize = 64 << 10;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use spinney_document::Error;
 
 use crate::socket::Channel;
-use crate::wire::{HEADER_BYTES, Header};
+use spinney_wire::{HEADER_BYTES, Header};
 
 /// What an idle connection keeps.
 pub const KEPT_BYTES: usize = 8 << 10;
@@ -129,7 +129,7 @@ impl Frames {
 mod tests {
     use super::*;
     use crate::socket::transport::Transport;
-    use crate::wire::{MESSAGE_BYTES_MAX, OpCode};
+    use spinney_wire::{MESSAGE_BYTES_MAX, OpCode};
     use std::io::Write as _;
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;

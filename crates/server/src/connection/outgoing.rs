@@ -9,9 +9,9 @@ use spinney_document::command::state::Network;
 
 use crate::socket::Channel;
 use crate::state::counters::Counters;
-use crate::wire::compress::compress;
-use crate::wire::message::{Message, reply_head};
-use crate::wire::{Compressor, HEADER_BYTES, Header, OpCode};
+use spinney_wire::compress::compress;
+use spinney_wire::message::{Message, reply_head};
+use spinney_wire::{Compressor, HEADER_BYTES, Header, OpCode};
 
 /// Replies shorter than this are sent as they are, though the request was compressed.
 const COMPRESSED_BYTES_MIN: usize = 256;

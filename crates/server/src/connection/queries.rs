@@ -9,8 +9,8 @@ use crate::command::Session;
 use crate::command::dispatch::{Outcome, run as dispatch};
 use crate::command::spec::Incoming;
 use crate::state::Server;
-use crate::wire::Query;
-use crate::wire::query::{AWAIT_CAPABLE, CURSOR_NOT_FOUND, QUERY_FAILURE, Reply};
+use spinney_wire::Query;
+use spinney_wire::query::{AWAIT_CAPABLE, CURSOR_NOT_FOUND, QUERY_FAILURE, Reply};
 
 /// The answer to a query: a reply of a command, and what of it the client gets.
 #[derive(Debug)]
@@ -208,8 +208,8 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::query::query_body;
     use spinney_document::doc;
+    use spinney_wire::query::query_body;
 
     fn find(query: Document<'_>, count: i32) -> String {
         let body = query_body(0, "d.c", 0, count, query);

@@ -9,8 +9,8 @@ use crate::command::dispatch::{Outcome, run as dispatch};
 use crate::command::session::LastWrite;
 use crate::command::spec::Incoming;
 use crate::state::Server;
-use crate::wire::legacy::Legacy;
-use crate::wire::message::Sequence;
+use spinney_wire::legacy::Legacy;
+use spinney_wire::message::Sequence;
 
 /// Runs a request without a reply.
 pub fn run(server: &Server, session: &mut Session, request: &Legacy<'_>) {

@@ -1,13 +1,14 @@
 //! A connection to another member: opened, logged in, and commands run by it one after the other.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
-use spinney_document::base::num::u64_of;
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use spinney_wire::message::Sequence;
+use spinney_wire::{Client, Failure};
 
 use super::address::host;
 use super::tls::PeerTls;
@@ -15,11 +16,8 @@ use crate::auth::MemberKey;
 use crate::auth::key_file::{MEMBER, MEMBER_DATABASE};
 use crate::auth::scram_client::ScramClient;
 use crate::base::clock::monotonic;
-use crate::base::fields::whole;
 use crate::socket::Channel;
 use crate::socket::transport::Transport;
-use crate::wire::message::Sequence;
-use crate::wire::{HEADER_BYTES, Header, Message};
 
 /// How this server connects to other members.
 #[derive(Clone, Debug, Default)]
@@ -33,33 +31,7 @@ pub struct Link {
 /// A connection to another member.
 #[derive(Debug)]
 pub struct Connection {
-    channel: Channel,
-    /// The number of the next request.
-    next_id: i32,
-}
-
-/// Why a command was not run.
-#[derive(Debug)]
-pub enum Failure {
-    /// The connection failed: it cannot be used any more, and whether the command ran is not known.
-    Connection(io::Error),
-    /// The member refused the command: the code and the message of its reply.
-    Refused(i64, String),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Connection(error)
-    }
-}
-
-impl From<Failure> for io::Error {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Connection(error) => error,
-            Failure::Refused(code, what) => Self::other(format!("{what} ({code})")),
-        }
-    }
+    client: Client<Channel>,
 }
 
 fn invalid(what: &str) -> io::Error {
@@ -100,7 +72,7 @@ impl Connection {
                 Channel::secured_to(transport, tls.config(), name)?
             }
         };
-        let mut connection = Self { channel, next_id: 1 };
+        let mut connection = Self { client: Client::new(channel) };
         if let Some(key) = &link.key {
             connection.log_in(key, until)?;
         }
@@ -147,52 +119,11 @@ impl Connection {
         sequences: &[Sequence<'_>],
         time: Duration,
     ) -> Result<DocumentBuf, Failure> {
-        self.channel.set_read_timeout(Some(time))?;
-        self.channel.set_write_timeout(Some(time))?;
+        self.client.stream().set_read_timeout(Some(time))?;
+        self.client.stream().set_write_timeout(Some(time))?;
         command.append("$db", database);
-        let command = command.finish();
-        let id = self.next_id;
-        self.next_id = id.wrapping_add(1).max(1);
-        let message = Message {
-            more_to_come: false,
-            exhaust_allowed: false,
-            checksum: false,
-            body: command.view(),
-            sequences: sequences.to_vec(),
-        };
-        self.channel.write_all(&message.to_bytes(id, 0)).map_err(timed)?;
-        self.channel.flush().map_err(timed)?;
-        let (header, body) = self.receive().map_err(timed)?;
-        if header.response_to != id {
-            return Err(invalid("the reply is to another request").into());
-        }
-        let reply = Message::parse(&header, &body).map_err(|error| invalid(error.message()))?;
-        let reply = DocumentBuf::from(reply.body);
-        let number = |name: &str| reply.view().get(name).as_ref().and_then(whole);
-        if number("ok") == Some(1) {
-            return Ok(reply);
-        }
-        let what = reply.view().get("errmsg").and_then(|what| what.as_str().map(str::to_owned));
-        Err(Failure::Refused(number("code").unwrap_or_default(), what.unwrap_or_default()))
+        self.client.run(command.finish().view(), sequences)
     }
-
-    /// Reads a message. Its length sizes the buffer only as its bytes arrive.
-    fn receive(&mut self) -> io::Result<(Header, Vec<u8>)> {
-        let mut head = [0; HEADER_BYTES];
-        self.channel.read_exact(&mut head)?;
-        let header = Header::parse(&head).map_err(|error| invalid(error.message()))?;
-        let (len, mut body) = (header.len - HEADER_BYTES, Vec::new());
-        (&mut self.channel).take(u64_of(len)).read_to_end(&mut body)?;
-        if body.len() < len {
-            return Err(ErrorKind::UnexpectedEof.into());
-        }
-        Ok((header, body))
-    }
-}
-
-/// A read that waited too long, of which systems tell in different ways.
-fn timed(error: io::Error) -> io::Error {
-    if error.kind() == ErrorKind::WouldBlock { ErrorKind::TimedOut.into() } else { error }
 }
 
 fn payload_of(reply: &DocumentBuf) -> io::Result<Vec<u8>> {

@@ -11,8 +11,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use spinney_document::bson::{DocumentBuf, DocumentBuilder, Value};
 use spinney_replica::{Member, Transport};
+use spinney_wire::Failure;
 
-use super::connection::{Connection, Failure, Link, part};
+use super::connection::{Connection, Link, part};
 
 /// The name of the command by which members talk to each other.
 pub const COMMAND: &str = "_replicaRequest";

@@ -4,12 +4,12 @@ use spinney_document::bson::{Document, DocumentBuf};
 use spinney_document::doc;
 use spinney_server::auth::credentials::{Credential, Mechanism};
 use spinney_server::auth::scram::{ClientFirst, Scram};
-use spinney_server::wire::checksum::crc32c;
-use spinney_server::wire::compress::{compress, decompress};
-use spinney_server::wire::legacy::Legacy;
-use spinney_server::wire::query::{Reply, query_body};
-use spinney_server::wire::{Compressor, HEADER_BYTES, Header, Message, OpCode, Query};
 use spinney_testkit::fuzz::{Target, bytes};
+use spinney_wire::checksum::crc32c;
+use spinney_wire::compress::{compress, decompress};
+use spinney_wire::legacy::Legacy;
+use spinney_wire::query::{Reply, query_body};
+use spinney_wire::{Compressor, HEADER_BYTES, Header, Message, OpCode, Query};
 
 /// The targets, each with how many inputs it gets for one of the slowest.
 pub(crate) const TARGETS: [(Target, u64); 3] = [
@@ -114,7 +114,7 @@ fn check(document: Document<'_>) {
 /// The input: the body of an `OP_COMPRESSED`, sizes that lie and bombs among them.
 fn compressed(input: &[u8]) -> bool {
     let Ok((opcode, compressor, plain)) = decompress(input) else { return false };
-    assert!(plain.len() + HEADER_BYTES <= spinney_server::wire::MESSAGE_BYTES_MAX);
+    assert!(plain.len() + HEADER_BYTES <= spinney_wire::MESSAGE_BYTES_MAX);
     if plain.len() < 1 << 16 {
         let again = compress(compressor, opcode, &plain).unwrap();
         assert_eq!(decompress(&again).unwrap(), (opcode, compressor, plain));

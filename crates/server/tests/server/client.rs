@@ -12,10 +12,10 @@ use spinney_document::command::Service;
 use spinney_document::{Database, doc};
 use spinney_server::auth::Mechanism;
 use spinney_server::base::log::Log;
-use spinney_server::wire::compress::{compress, decompress};
-use spinney_server::wire::query::{Reply, query_body};
-use spinney_server::wire::{Compressor, HEADER_BYTES, Header, Message, OpCode};
 use spinney_server::{Listening, Running, Settings, start};
+use spinney_wire::compress::{compress, decompress};
+use spinney_wire::query::{Reply, query_body};
+use spinney_wire::{Compressor, HEADER_BYTES, Header, Message, OpCode};
 use tempfile::TempDir;
 
 /// A server in a directory of its own.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use spinney_document::bson::DocumentBuf;
 use spinney_document::doc;
-use spinney_server::wire::{Compressor, Message, OpCode};
 use spinney_server::{Listening, Settings};
+use spinney_wire::{Compressor, Message, OpCode};
 
 use crate::client::{Client, TestServer, batch, cursor, number, with_database};
 

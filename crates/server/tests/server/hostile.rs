@@ -3,7 +3,7 @@
 use std::net::Shutdown;
 
 use spinney_document::bson::DocumentBuf;
-use spinney_server::wire::{Header, OpCode};
+use spinney_wire::{Header, OpCode};
 
 use crate::client::{TestServer, number};
 

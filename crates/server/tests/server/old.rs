@@ -1,8 +1,8 @@
 //! Drivers before MongoDB 3.6: everything by `OP_QUERY` and its companions.
 
 use spinney_document::doc;
-use spinney_server::wire::OpCode;
-use spinney_server::wire::query::{AWAIT_CAPABLE, CURSOR_NOT_FOUND, QUERY_FAILURE};
+use spinney_wire::OpCode;
+use spinney_wire::query::{AWAIT_CAPABLE, CURSOR_NOT_FOUND, QUERY_FAILURE};
 
 use crate::client::{Client, TestServer, number};
 
