@@ -1,5 +1,6 @@
 //! Blocks that look across tables: where a peer is ahead of Spinney, and the summary.
 
+use super::DISTURBED;
 use super::number::shown;
 use super::result::{Engine, Outcome, Spread};
 use super::tables::{Column, SUMMARY, TABLES, Table};
@@ -67,12 +68,14 @@ pub(super) fn losses(result_of: impl Fn(&Table) -> Result<Outcome, String>) -> R
 /// The figures of [`SUMMARY`], Spinney's layouts and the others.
 pub(super) fn summary(result_of: impl Fn(&Table) -> Result<Outcome, String>) -> Result<String, String> {
     let mut text = "\n| | Spinney | others |\n|---|---|---|\n".to_owned();
+    let mut is_disturbed = false;
     for line in SUMMARY {
         let table = TABLES.iter().find(|table| table.name == line.table);
         let table = table.ok_or(format!("the summary names {}", line.table))?;
         let column = table.columns.iter().find(|column| column.title == line.column);
         let column = column.ok_or(format!("the summary names {} of {}", line.column, line.table))?;
         let outcome = result_of(table)?;
+        is_disturbed |= outcome.is_disturbed;
         let (own, others): (Vec<_>, Vec<_>) =
             ranked(&outcome, column)?.into_iter().partition(|(engine, _)| engine.is_own());
         let cell = |places: &[Place<'_>]| {
@@ -80,6 +83,9 @@ pub(super) fn summary(result_of: impl Fn(&Table) -> Result<Outcome, String>) -> 
             names.collect::<Vec<_>>().join(", ")
         };
         text += &format!("| {} | {} | {} |\n", line.about, cell(&own), cell(&others));
+    }
+    if is_disturbed {
+        text += &format!("\n{DISTURBED}\n");
     }
     Ok(text + "\n")
 }

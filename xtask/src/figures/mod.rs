@@ -35,6 +35,9 @@ const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->\n";
 const END: &str = "<!-- end of figures -->";
 
+/// What is said of figures of a run beside which the machine did other work.
+const DISTURBED: &str = "The machine did other work meanwhile: these figures say little.";
+
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
@@ -120,7 +123,11 @@ fn filled(page: &str, text: &str) -> Result<String, String> {
 /// The table of a page: what was run, the figures, the chart, and what disturbed them.
 fn block(table: &Table, outcome: &Outcome, chart: &str) -> Result<String, String> {
     let (date, cpu, commit) = (outcome.date(), &outcome.cpu, &outcome.commit);
-    let mut text = format!("\n{} {date}, {cpu}, commit {commit}:\n`{}`\n\n", table.about, outcome.command);
+    let mut text = format!("\n{}", table.about);
+    if table.name == table.experiment {
+        text += &format!(" {date}, {cpu}, commit {commit}:\n`{}`", outcome.command);
+    }
+    text += "\n\n";
     text += &format!("| |{}\n", table.columns.iter().map(|column| format!(" {} |", column.title)).collect::<String>());
     text += &format!("|---|{}\n", "---|".repeat(table.columns.len()));
     for engine in &outcome.engines {
@@ -132,7 +139,7 @@ fn block(table: &Table, outcome: &Outcome, chart: &str) -> Result<String, String
     }
     text += &format!("\n[Chart: {}]({chart})\n", table.columns[table.chart].title);
     if outcome.is_disturbed {
-        text += "\nThe machine did other work meanwhile: these figures say little.\n";
+        text += &format!("\n{DISTURBED}\n");
     }
     Ok(text + "\n")
 }
