@@ -1,8 +1,7 @@
 //! Blocks that look across tables: where a peer is ahead of Spinney, and the summary.
 
-use super::DISTURBED;
 use super::number::shown;
-use super::result::{Engine, Outcome, Spread};
+use super::result::{DISTURBED_RUN, Engine, Outcome, Spread};
 use super::tables::{Column, SUMMARY, TABLES, Table};
 
 /// A figure of an engine.
@@ -85,7 +84,7 @@ pub(super) fn summary(result_of: impl Fn(&Table) -> Result<Outcome, String>) -> 
         text += &format!("| {} | {} | {} |\n", line.about, cell(&own), cell(&others));
     }
     if is_disturbed {
-        text += &format!("\n{DISTURBED}\n");
+        text += &format!("\n{DISTURBED_RUN}\n");
     }
     Ok(text + "\n")
 }

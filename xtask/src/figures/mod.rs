@@ -8,16 +8,18 @@ mod chart;
 mod compare;
 mod experiments;
 mod number;
+mod paths;
 mod result;
 mod run;
 mod tables;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::files::{read, write};
 use number::shown;
-use result::{Engine, Outcome, Spread};
+use paths::{result_path, root};
+use result::{DISTURBED_RUN, Engine, Outcome, Spread};
 use tables::{TABLES, Table};
 
 /// The pages that may have tables, from the root of the repository.
@@ -34,13 +36,6 @@ const PAGES: [&str; 7] = [
 const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->\n";
 const END: &str = "<!-- end of figures -->";
-
-/// What is said of figures of a run beside which the machine did other work.
-const DISTURBED: &str = "The machine did other work meanwhile: these figures say little.";
-
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-}
 
 /// `figures [--check]`, `figures --list [--full]`, or `figures --run [--full] [--binary PATH] [--engines LIST]
 /// [EXPERIMENT ..]`.
@@ -89,10 +84,6 @@ fn chart_path(table: &Table) -> String {
     format!("docs/figures/{}.svg", table.name)
 }
 
-fn result_path(experiment: &str) -> PathBuf {
-    root().join("results").join(format!("{experiment}.json"))
-}
-
 fn result_of(table: &Table) -> Result<Outcome, String> {
     let path = result_path(table.experiment);
     Outcome::parse(&read(&path)?).map_err(|why| format!("{}: {why}", path.display()))
@@ -139,7 +130,7 @@ fn block(table: &Table, outcome: &Outcome, chart: &str) -> Result<String, String
     }
     text += &format!("\n[Chart: {}]({chart})\n", table.columns[table.chart].title);
     if outcome.is_disturbed {
-        text += &format!("\n{DISTURBED}\n");
+        text += &format!("\n{DISTURBED_RUN}\n");
     }
     Ok(text + "\n")
 }

@@ -10,6 +10,9 @@ const FORMAT: u64 = 1;
 /// Where a remark of a disturbed run begins.
 const DISTURBED: &str = "~ disturbed";
 
+/// What pages say of the figures of such a run.
+pub(super) const DISTURBED_RUN: &str = "The machine did other work meanwhile: these figures say little.";
+
 /// A result.
 #[derive(Debug)]
 pub(super) struct Outcome {

@@ -5,7 +5,8 @@ use std::process::Command;
 use std::time::Instant;
 
 use super::experiments::{EXPERIMENTS, Experiment};
-use super::{result, result_path, root};
+use super::paths::{result_path, root};
+use super::result;
 use crate::files::{read, write};
 use crate::python::target;
 use crate::step::{cargo, print, run};
