@@ -6,7 +6,7 @@ use crate::escape::{escape, one_line};
 use crate::failure::{Absent, Usage};
 use crate::output::{Form, Output, Values, argument};
 use crate::scan::bounds;
-use crate::store::{close_after, look_at_table, open_to_commit, table};
+use crate::store::{close_after, look_at_table, open_to_commit, refuse_member, table};
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
 use spinney::{Batch, Table};
@@ -171,6 +171,7 @@ pub(crate) fn print_deleted(args: &DeleteArgs, out: &mut Output) -> Result<()> {
 /// Commits a change of a table that is there.
 fn commit(args: &TableArgs, how: &CommitArgs, change: impl FnOnce(&mut Batch, &Table) -> Result<()>) -> Result<()> {
     close_after(open_to_commit(&args.db, how)?, |db| {
+        refuse_member(db)?;
         let mut batch = Batch::new();
         change(&mut batch, &table(db, &args.table)?)?;
         Ok(db.write_with(&batch, how.durability.into())?)

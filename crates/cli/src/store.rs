@@ -2,9 +2,11 @@
 
 use crate::args::{CommitArgs, DbArgs, TableArgs};
 use crate::escape::one_line;
+use crate::failure::Usage;
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use spinney::{Database, DatabaseBuilder, Options, Table};
+use spinney_document::catalog::{MEMBER_TABLE, is_of_member};
 use spinney_lab::progress;
 use std::fs;
 use std::io::ErrorKind;
@@ -52,6 +54,18 @@ pub(crate) fn in_new_or_old_with<T>(
         made.undo(args);
     }
     done
+}
+
+/// Refuses to change the entries of the database of a member.
+pub(crate) fn refuse_member(db: &Database) -> Result<()> {
+    if is_of_member(db)? {
+        let what = format!(
+            "the database is of a member of a replica set, and the others would not hear of the change: connect to the \
+             set and change it there (to make a database of its own of it, drop its table `{MEMBER_TABLE}`)"
+        );
+        return Err(Usage(what).into());
+    }
+    Ok(())
 }
 
 /// What opening a database will make.

@@ -123,3 +123,28 @@ fn a_load_of_nothing_says_so() {
     let said = place.ok(&["load", "db", "t", "--jsonl", &file, "--key", "id"]);
     assert_eq!(said, "loaded 0 rows into `t` (lsm): the input has none\n");
 }
+
+#[test]
+fn the_database_of_a_member_of_a_replica_set_is_read_and_not_changed() {
+    let place = Place::new();
+    let (entries, documents) = (place.file("a.tsv", "k\tv\n"), place.file("a.jsonl", "{\"_id\":1}\n"));
+    place.ok(&["doc", "import", "db", "shop.things", &documents]);
+    place.ok(&["create", "db", "other"]);
+    place.ok(&["dump", "db", "-o", "dump"]);
+    // The table that a member has.
+    place.ok(&["create", "db", "replica"]);
+    for changes in [
+        &["doc", "import", "db", "shop.things", &documents][..],
+        &["load", "db", "other", "--tsv", &entries],
+        &["put", "db", "other", "k", "v"],
+        &["delete", "db", "other", "k"],
+        &["restore", "db", "-i", "dump"],
+    ] {
+        let message = place.refused(changes);
+        assert!(message.contains("member of a replica set"), "{message}");
+    }
+    assert_eq!(place.ok(&["doc", "find", "db", "shop.things"]).trim(), "{\"_id\":1}");
+    assert_eq!(place.count("other"), 0);
+    place.ok(&["drop", "db", "replica"]);
+    place.ok(&["put", "db", "other", "k", "v"]);
+}

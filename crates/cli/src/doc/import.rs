@@ -5,7 +5,7 @@ use super::documents::Documents;
 use crate::failure::Incomplete;
 use crate::input::Input;
 use crate::output::Output;
-use crate::store::{in_new_or_old, show};
+use crate::store::{in_new_or_old, refuse_member, show};
 use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde_json::json;
@@ -40,6 +40,7 @@ pub(super) fn run(args: &ImportArgs, out: &mut Output) -> Result<()> {
     let bar = progress::byte_bar(0, "import");
     bar.set_draw_target(ProgressDrawTarget::hidden());
     let imported = in_new_or_old(&args.collection.db, Options::default(), |engine| {
+        refuse_member(engine)?;
         let db = Database::with_engine(engine.clone())?;
         let collection = db.collection_or_create(&args.collection.namespace)?;
         let tell = |bar: &ProgressBar| show(bar, position.get(), total.max(position.get()));

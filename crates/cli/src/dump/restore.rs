@@ -15,7 +15,7 @@ use crate::escape::one_line;
 use crate::failure;
 use crate::input::Input;
 use crate::output::Output;
-use crate::store::{in_new_or_old_with, show};
+use crate::store::{in_new_or_old_with, refuse_member, show};
 use anyhow::{Context as _, Error, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde::Serialize;
@@ -82,6 +82,7 @@ pub(crate) fn run(args: &RestoreArgs, out: &mut Output) -> Result<()> {
     let stop = signals::stop()?;
     let register = |builder| stand_ins::register(builder, tables.iter().map(|(_, options)| options));
     let restored = in_new_or_old_with(&args.db, Options::default(), register, |db| {
+        refuse_member(db)?;
         check_existing(db, args, &tables)?;
         let bar = input_bytes.map_or_else(|| progress::wheel("restore"), |total| progress::byte_bar(total, "restore"));
         bar.set_draw_target(ProgressDrawTarget::hidden());

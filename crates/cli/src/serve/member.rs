@@ -5,6 +5,7 @@ use super::args::ServeArgs;
 use crate::failure::Usage;
 use anyhow::{Context as _, Result};
 use spinney::Database;
+use spinney_document::catalog::is_of_member;
 use spinney_replica::{Member, Node, Settings};
 use spinney_server::auth::MemberKey;
 use spinney_server::peer::address::with_port;
@@ -13,9 +14,6 @@ use spinney_server::state::Replica;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-
-/// The table of the engine that only a database has which is, or was, part of a set.
-const TABLE: &str = "replica";
 
 /// What the command line tells of the set.
 #[derive(Debug)]
@@ -55,7 +53,7 @@ fn check_permissions(_path: &Path) -> Result<()> {
 
 /// Whether the server is a member of a set with others: the command line says so, or the database was such a member.
 pub(super) fn is_member(args: &ServeArgs, db: &Database) -> Result<bool> {
-    let was = db.tables()?.iter().any(|table| table.name() == TABLE);
+    let was = is_of_member(db)?;
     if was && args.replica_set.is_none() {
         let what = "the database is of a member of a replica set, whose changes the set decides on: give --replSet";
         return Err(Usage(what.to_owned()).into());

@@ -7,7 +7,7 @@ use crate::args::{CommitArgs, PutArgs, TableArgs};
 use crate::command::Command;
 use crate::escape::one_line;
 use crate::output::{Output, argument};
-use crate::store::table;
+use crate::store::{refuse_member, table};
 use crate::{entries, maintenance, scan, shape, stat, tables};
 use anyhow::{Context as _, Result, bail};
 use spinney::{Batch, Database, Isolation, Savepoint, Table, Transaction};
@@ -167,6 +167,7 @@ impl<'a> Session<'a> {
 
     /// Changes in the transaction, or in one commit.
     fn change(&mut self, how: &CommitArgs, change: impl FnOnce(&mut dyn Changes) -> Result<()>) -> Result<()> {
+        refuse_member(self.db)?;
         if let Some(txn) = &mut self.txn {
             return change(txn);
         }

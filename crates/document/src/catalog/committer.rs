@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use spinney::{Durability, ErrorKind, Layout, Table, TableId, Transaction};
 
+use super::tables::CATALOG;
 use crate::base::{Error, ErrorCode, Result};
+use crate::notes::Note;
 
 /// Commits in place of the engine. A database that has one ([`with_committer`]) changes nothing of its collections,
 /// indexes and catalog but through it.
@@ -44,6 +46,18 @@ pub trait Committer: fmt::Debug + Send + Sync {
     /// # Errors
     /// Those of the engine and of the agreement.
     fn drop_table(&self, name: &str) -> Result<()>;
+}
+
+/// The table of the engine in which a program with a [`Committer`] remembers what was agreed on. A document database
+/// that has it is changed through a committer alone.
+pub const MEMBER_TABLE: &str = "replica";
+
+/// Whether a database of the engine has documents that are changed through a [`Committer`] alone.
+///
+/// # Errors
+/// Those of the engine.
+pub fn is_of_member(engine: &spinney::Database) -> Result<bool> {
+    Ok(engine.table(CATALOG)?.is_some() && engine.table(MEMBER_TABLE)?.is_some())
 }
 
 /// What is done when a commit is applied, before its locks are released.
@@ -110,12 +124,17 @@ impl Pending {
     ///
     /// # Errors
     /// `WriteConflict` (112) when another transaction has changed the same, or has prepared it for longer than the
-    /// transaction waits; those of the engine.
+    /// transaction waits; `InternalError` (1) when its note makes no sense, so that no member could apply it; those of
+    /// the engine.
     pub fn prepare(self) -> Result<PreparedCommit> {
         let prepared = self.txn.prepare().map_err(|error| match error.kind() {
             ErrorKind::Timeout => Error::new(ErrorCode::WRITE_CONFLICT, error.to_string()),
             _ => Error::from(error),
         })?;
+        let note = prepared.note();
+        if !note.is_empty() && Note::decode(note).is_none_or(|note| note.position.is_some()) {
+            return Err(Error::new(ErrorCode::INTERNAL_ERROR, "the note of a commit makes no sense"));
+        }
         Ok(PreparedCommit { applied: self.applied, prepared, fate: self.fate })
     }
 }
@@ -158,5 +177,29 @@ impl PreparedCommit {
 impl fmt::Debug for PreparedCommit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PreparedCommit").field("prepared", &self.prepared).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_that_no_member_could_apply_is_not_prepared() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = spinney::Database::open(dir.path().join("db"), spinney::Options::default()).unwrap();
+        let table = db.create_table("t", spinney::TableOptions::default()).unwrap();
+        let prepare = |note: &[u8]| {
+            let mut txn = db.begin();
+            txn.put(&table, "k", "v").unwrap();
+            txn.note(note);
+            Pending::new(txn, None, None).prepare().map(drop)
+        };
+        let encoded = Note::default().encode();
+        prepare(b"").unwrap();
+        prepare(&encoded).unwrap();
+        assert_eq!(prepare(b"\x80of another program").unwrap_err().code(), ErrorCode::INTERNAL_ERROR);
+        let placed = Note::with_position(&encoded, 7);
+        assert_eq!(prepare(&placed).unwrap_err().code(), ErrorCode::INTERNAL_ERROR, "members add the position");
     }
 }

@@ -29,7 +29,7 @@ pub mod tables;
 
 pub use apply::{Agreed, Copying};
 pub use capped::{Capped, CappedLimits, CappedLock, Holdings};
-pub use committer::{Committer, Pending, PreparedCommit};
+pub use committer::{Committer, MEMBER_TABLE, Pending, PreparedCommit, is_of_member};
 pub use index_filters::{IndexFilter, IndexFilters, NamedIndex};
 pub use index_spec::{IndexChanges, IndexSpec, StorageSpec};
 pub use namespace::Namespace;

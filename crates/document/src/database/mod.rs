@@ -8,7 +8,7 @@ use crate::base::{Environment, Error, ErrorCode, Result, System};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, ObjectIds, ValueBuf};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{
-    Catalog, CollectionOptions, CollectionState, Committer, Entry, IndexChanges, IndexSpec, Namespace,
+    Catalog, CollectionOptions, CollectionState, Committer, Entry, IndexChanges, IndexSpec, Namespace, is_of_member,
 };
 use crate::collection::build::build;
 use crate::collection::duplicate::shared_keys;
@@ -51,7 +51,9 @@ impl Database {
     /// The document database in an open database of the engine.
     ///
     /// # Errors
-    /// Those of the engine; `DataCorruptionDetected` (374) when the catalog makes no sense.
+    /// Those of the engine; `DataCorruptionDetected` (374) when the catalog makes no sense; `IllegalOperation` (20) when
+    /// the database is of a member of a replica set ([`is_of_member`]) and not opened for reading only: the other
+    /// members would not hear of its changes.
     pub fn with_engine(engine: spinney::Database) -> Result<Self> {
         Self::with_parts(engine, Arc::new(System))
     }
@@ -88,6 +90,10 @@ impl Database {
         environment: Arc<dyn Environment>,
         committer: Option<Arc<dyn Committer>>,
     ) -> Result<Self> {
+        if committer.is_none() && !engine.is_read_only() && is_of_member(&engine)? {
+            let what = "the database is of a member of a replica set, whose changes the set decides on";
+            return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
+        }
         let catalog = Arc::new(Catalog::open(engine, Arc::clone(&environment), committer)?);
         let ids = Arc::new(ObjectIds::new(environment.random()));
         Ok(Self { catalog, ids, environment })

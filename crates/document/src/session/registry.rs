@@ -215,7 +215,7 @@ impl Sessions {
     ///
     /// # Errors
     /// `NoSuchTransaction` (251), `TransactionTooOld` (225); `WriteConflict` (112) with the label
-    /// `TransientTransactionError`; others with `UnknownTransactionCommitResult`.
+    /// `TransientTransactionError`; `TransactionTooLarge` (257); others with `UnknownTransactionCommitResult`.
     pub fn commit(&self, session: &Session, number: i64, durability: Option<Durability>) -> Result<()> {
         let mut state = session.state.lock();
         state.check(session, number)?;

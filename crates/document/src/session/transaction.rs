@@ -58,7 +58,9 @@ impl OpenTransaction {
             Some(durability) => transaction.commit_with(durability),
             None => transaction.commit(),
         };
-        committed.map_err(|error| if error.is_conflict() { error } else { error.with_label(UNKNOWN_COMMIT_RESULT) })
+        // Of these it is known that nothing was committed.
+        let failed = |error: &Error| error.is_conflict() || error.code() == ErrorCode::TRANSACTION_TOO_LARGE;
+        committed.map_err(|error| if failed(&error) { error } else { error.with_label(UNKNOWN_COMMIT_RESULT) })
     }
 }
 

@@ -170,6 +170,14 @@ impl Changes {
         Ok(())
     }
 
+    /// The note; empty when there is none.
+    #[must_use]
+    pub fn note(&self) -> &[u8] {
+        let mut encoded = Decoder::new(&self.logged.bytes[self.changes_end()..]);
+        // Nothing is there without a note.
+        encoded.len_prefixed().unwrap_or_default()
+    }
+
     /// Whether there is a note.
     #[must_use]
     pub const fn has_note(&self) -> bool {
@@ -438,7 +446,9 @@ mod tests {
         let put = |key| Change { table: TableId(1), kind: Kind::Put, key, value: b"v" };
         let mut changes = Changes::default();
         changes.push(put(b"a"), true).unwrap();
+        assert_eq!(changes.note(), b"");
         changes.set_note(b"first").unwrap();
+        assert_eq!(changes.note(), b"first");
         changes.push(put(b"b"), true).unwrap();
         changes.push(put(b"c"), false).unwrap();
         changes.set_note(b"second, and longer").unwrap();

@@ -36,6 +36,11 @@ pub struct MemberStatus {
     pub matched: Option<u64>,
     /// The time since it last answered; `None` when this node is not primary, or it has not answered yet.
     pub last_contact: Option<Duration>,
+    /// The version of its program, and the format of replication that this writes and reads, as it told within the last
+    /// seconds or when it was reached last; `None` when it was not reached yet.
+    pub program: Option<(String, u32)>,
+    /// Why its program cannot be one of this set, if it cannot.
+    pub refused: Option<String>,
 }
 
 /// What a node tells of itself.

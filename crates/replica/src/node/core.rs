@@ -16,8 +16,10 @@ use crate::base::error::{Error, Result};
 use crate::base::settings::Settings;
 use crate::base::status::{MemberStatus, Role, Status};
 use crate::base::watched;
+use crate::entry::hello::Program;
 use crate::entry::log_entry::LogId;
 use crate::raft::consensus::{Consensus, Outcome};
+use crate::raft::types::Peer;
 use crate::raft::view::{State, View};
 use crate::storage::applier::Applier;
 use crate::storage::copies::Incoming;
@@ -81,6 +83,8 @@ pub(crate) struct Core {
     pub(crate) has_data: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     /// The copy that is received, and the place of the last entry that it has at the least.
     pub(crate) incoming: Mutex<Option<(Incoming, LogId)>>,
+    /// The programs of other members by their ids, as they told last.
+    pub(crate) programs: Mutex<BTreeMap<u64, Program>>,
     /// Held while it is found out whose files are gone.
     pub(crate) replacing: tokio::sync::Mutex<()>,
     /// Held while the members are changed.
@@ -121,6 +125,7 @@ impl Core {
             on_lead: OnceLock::new(),
             has_data: OnceLock::new(),
             incoming: Mutex::default(),
+            programs: Mutex::default(),
             replacing: tokio::sync::Mutex::new(()),
             changing: tokio::sync::Mutex::new(()),
         }
@@ -240,16 +245,7 @@ impl Core {
         // The consensus hears of it a moment later.
         let applied = *self.applier.applied().borrow();
         let id_of = |identity: u64| view.peers.get(&identity).map(|(peer, _)| peer.member.id);
-        let mut members: Vec<MemberStatus> = view
-            .peers
-            .iter()
-            .map(|(identity, (peer, _))| MemberStatus {
-                id: peer.member.id,
-                matched: view.matched.get(identity).copied().flatten(),
-                last_contact: view.answered.get(identity).copied().flatten(),
-            })
-            .collect();
-        members.sort_by_key(|member| member.id);
+        let members = self.members_of(&view);
         Status {
             change: standing.change,
             term: view.term,
@@ -271,6 +267,26 @@ impl Core {
             copy_received: standing.copy_received,
             failure: view.failure,
         }
+    }
+}
+
+impl Core {
+    fn members_of(&self, view: &View) -> Vec<MemberStatus> {
+        let programs = self.programs.lock();
+        let member = |(identity, (peer, _)): (&u64, &(Peer, bool))| {
+            let id = peer.member.id;
+            let program = if *identity == self.identity { Some(Program::this()) } else { programs.get(&id).cloned() };
+            MemberStatus {
+                id,
+                matched: view.matched.get(identity).copied().flatten(),
+                last_contact: view.answered.get(identity).copied().flatten(),
+                refused: program.as_ref().and_then(|program| program.refused(&peer.member.host)),
+                program: program.map(|program| (program.version, program.format)),
+            }
+        };
+        let mut members: Vec<MemberStatus> = view.peers.iter().map(member).collect();
+        members.sort_by_key(|member| member.id);
+        members
     }
 }
 

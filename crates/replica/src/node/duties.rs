@@ -7,10 +7,13 @@ use tokio::time::{Instant, sleep};
 
 use super::candidates::caught_up;
 use super::core::Core;
-use super::members::replace_lost_copies;
+use super::members::{ask_programs, replace_lost_copies};
 use crate::base::error::Error;
 use crate::raft::consensus::RoleChanges;
 use crate::raft::view::{State, View};
+
+/// How often the other members are asked which programs they run.
+const PROGRAMS_PERIOD: Duration = Duration::from_secs(10);
 
 /// How often a primary looks for a member that is wanted more.
 const PRIORITY_PERIOD: Duration = Duration::from_secs(1);
@@ -20,6 +23,7 @@ pub(crate) async fn run(core: Weak<Core>) {
     let mut changes = RoleChanges::default();
     let (mut elections, mut heartbeats) = (false, true);
     let mut looked = Instant::now();
+    let mut asked: Option<Instant> = None;
     loop {
         let Some(core) = core.upgrade() else { return };
         let Ok(consensus) = core.consensus() else { return };
@@ -41,6 +45,10 @@ pub(crate) async fn run(core: Weak<Core>) {
         core.refresh();
         prepare_to_lead(&core);
         give_up_first_entries(&core, &view).await;
+        if !view.peers.is_empty() && asked.is_none_or(|asked| asked.elapsed() >= PROGRAMS_PERIOD) {
+            asked = Some(Instant::now());
+            tokio::spawn(ask_programs(Arc::clone(&core)));
+        }
         if looked.elapsed() >= PRIORITY_PERIOD {
             looked = Instant::now();
             give_up_entries(&core, &view).await;

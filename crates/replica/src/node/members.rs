@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use spinney::base::codec::Decoder;
 use spinney_document::base::{Environment, System};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -13,7 +14,7 @@ use super::core::Core;
 use super::messages::{self, HELLO};
 use crate::base::config::{Config, Member};
 use crate::base::error::{Error, Result};
-use crate::entry::hello::Hello;
+use crate::entry::hello::{Hello, Program};
 use crate::raft::types::Peer;
 use crate::raft::view::State;
 
@@ -37,6 +38,12 @@ impl Core {
         };
         let message = messages::control(HELLO, &[]);
         let reply = self.caller.call(member, message, HELLO_TIMEOUT).await.map_err(|error| unreachable(&error))?;
+        let program = Program::decode(&mut Decoder::new(&reply)).map_err(|_| Error::Malformed("a hello"))?;
+        let refused = program.refused(&member.host);
+        self.programs.lock().insert(member.id, program);
+        if let Some(what) = refused {
+            return Err(Error::InvalidConfig(what));
+        }
         let hello = Hello::decode(&reply).map_err(|_| Error::Malformed("a hello"))?;
         if hello.set_name != self.settings.set_name {
             let (host, theirs, ours) = (&member.host, &hello.set_name, &self.settings.set_name);
@@ -268,6 +275,14 @@ pub(crate) async fn replace_lost_copies(core: Arc<Core>) {
         // It is tried again when it fails.
         drop(timeout(REPLACE_TIMEOUT, core.set_peers(peers)).await);
     }
+}
+
+/// Asks the other members which programs they run.
+pub(crate) async fn ask_programs(core: Arc<Core>) {
+    let Some(config) = core.config() else { return };
+    let others = config.members.iter().filter(|member| member.host != core.settings.host);
+    // One that does not answer, or is refused, is asked again.
+    drop(join_all(others.map(|member| core.ask_hello(member))).await);
 }
 
 /// Adds the other first members of a set that begins with data.

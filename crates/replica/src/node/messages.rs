@@ -10,7 +10,7 @@ use spinney::base::codec::Decoder;
 
 use super::core::Core;
 use crate::base::error::{Error, Result};
-use crate::entry::hello::Hello;
+use crate::entry::hello::{Hello, Program};
 use crate::raft::consensus::Consensus;
 
 /// A member is asked what it is.
@@ -53,6 +53,7 @@ impl Core {
 
     fn hello(&self) -> Hello {
         Hello {
+            program: Program::this(),
             identity: self.identity,
             initiated: self.config().is_some() || self.log.ends().1.is_some(),
             has_data: self.has_data(),

@@ -15,10 +15,10 @@
 
 use spinney::base::codec::{Decoder, Malformed};
 use spinney::{Batch, Durability, Error, ErrorKind, Lsn, Result, Table, TableOptions};
+use spinney_document::catalog::MEMBER_TABLE as TABLE;
 
 use crate::entry::log_entry::LogId;
 
-const TABLE: &str = "replica";
 const APPENDED: &str = "appended";
 const APPLIED: &str = "applied";
 const IDENTITY: &str = "identity";

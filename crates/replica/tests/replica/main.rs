@@ -5,5 +5,6 @@
 mod failover;
 mod members;
 mod mesh;
+mod refusals;
 mod set;
 mod storm;

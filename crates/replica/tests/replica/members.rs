@@ -139,3 +139,40 @@ fn a_member_whose_files_are_gone_is_filled_again() {
     set.insert(primary, 31).unwrap();
     set.check_equal();
 }
+
+#[test]
+fn a_member_whose_program_is_newer_is_not_added_and_every_member_tells_which_programs_run() {
+    let mut set = Set::initiated(3);
+    let primary = set.primary();
+    let begun = Instant::now();
+    for at in 0..3 {
+        while set.member(at).node.status().members.iter().any(|member| member.program.is_none()) {
+            assert!(begun.elapsed() < SOON, "{:#?}", set.member(at).node.status());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    assert!(set.member(primary).node.status().members.iter().all(|member| member.refused.is_none()));
+    set.mesh.say_newer(&host(3));
+    set.members.push(None);
+    set.open(3);
+    let mut config = next(&set, primary);
+    config.members.push(member(3));
+    let error = set.member(primary).node.change_members(config, SOON).unwrap_err();
+    assert!(matches!(&error, Error::InvalidConfig(why) if why.contains("newer format")), "{error}");
+    set.insert(primary, 1).unwrap();
+
+    // One of the set comes back with a newer program.
+    let restarted = (primary + 1) % 3;
+    set.close(restarted, Duration::ZERO);
+    set.mesh.say_newer(&host(restarted));
+    set.open(restarted);
+    let begun = Instant::now();
+    let refused = || {
+        let status = set.member(primary).node.status();
+        status.members.into_iter().find(|member| member.id == restarted as u64).unwrap().refused
+    };
+    while refused().is_none() {
+        assert!(begun.elapsed() < SOON);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

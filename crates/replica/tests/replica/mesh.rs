@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use spinney_replica::{Member, Node, Transport};
 
+/// The first byte, behind the identity, of a request for what a member says of itself.
+const HELLO: u8 = 16;
+
 /// All members of a test by their addresses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mesh(Arc<Mutex<State>>);
@@ -15,6 +18,8 @@ pub(crate) struct Mesh(Arc<Mutex<State>>);
 struct State {
     nodes: BTreeMap<String, Node>,
     cut: BTreeSet<String>,
+    /// Those whose programs say that they are newer.
+    newer: BTreeSet<String>,
 }
 
 impl Mesh {
@@ -37,6 +42,11 @@ impl Mesh {
         };
     }
 
+    /// Has a member say from now on that its program has a newer format.
+    pub(crate) fn say_newer(&self, host: &str) {
+        self.0.lock().unwrap().newer.insert(host.to_owned());
+    }
+
     /// What a member calls the others by.
     pub(crate) fn link(&self, from: &str) -> Arc<dyn Transport> {
         Arc::new(Link { mesh: self.clone(), from: from.to_owned() })
@@ -57,7 +67,10 @@ impl Transport for Link {
             let node = state.nodes.get(&member.host).filter(|_| !cut).cloned();
             node.ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionRefused))
         };
-        let reply = reach()?.handle(&request).map_err(|error| io::Error::other(error.to_string()))?;
+        let mut reply = reach()?.handle(&request).map_err(|error| io::Error::other(error.to_string()))?;
+        if request[8] == HELLO && self.mesh.0.lock().unwrap().newer.contains(&member.host) {
+            reply[0] += 1;
+        }
         // It may have been cut off meanwhile: the reply is lost.
         reach().map(|_| reply)
     }

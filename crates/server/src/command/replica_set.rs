@@ -155,7 +155,11 @@ fn append_head(reply: &mut DocumentBuilder, member: &Member, health: f64, state:
     reply.append("health", health).append("state", state.0).append("stateStr", state.1);
 }
 
-fn append_tail(reply: &mut DocumentBuilder, status: &Status) {
+fn append_tail(reply: &mut DocumentBuilder, status: &Status, member: &Member) {
+    let known = status.members.iter().find(|known| known.id == member.id);
+    if let Some((version, format)) = known.and_then(|known| known.program.as_ref()) {
+        reply.append("programVersion", version.as_str()).append("replicationFormat", i64::from(*format));
+    }
     let version = status.config.as_ref().map_or(0, |config| config.version);
     reply.append("configVersion", i64::try_from(version).unwrap_or(i64::MAX));
     reply.append("configTerm", i64::try_from(status.term).unwrap_or(i64::MAX));
@@ -170,7 +174,7 @@ fn append_own(reply: &mut DocumentBuilder, call: &Call<'_>, replica: &Replica, s
     if standing(status) == Standing::Primary {
         reply.append("electionTime", optime(status.term, 0).0);
     }
-    append_tail(reply, status);
+    append_tail(reply, status, member);
     reply.append("self", true).append("lastHeartbeatMessage", status.failure.as_deref().unwrap_or_default()).close();
 }
 
@@ -194,7 +198,10 @@ fn append_other(reply: &mut DocumentBuilder, replica: &Replica, status: &Status,
     if let Some(contact) = contact {
         reply.append("lastHeartbeat", Value::DateTime(now_ms().saturating_sub(millis(contact))));
     }
-    append_tail(reply, status);
+    append_tail(reply, status, member);
+    if let Some(refused) = known.and_then(|known| known.refused.as_deref()) {
+        reply.append("lastHeartbeatMessage", refused);
+    }
     reply.close();
 }
 

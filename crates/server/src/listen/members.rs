@@ -81,6 +81,14 @@ pub(super) fn put(text: &mut String, server: &Server) {
     put("committed_index", "gauge", "The index up to which a majority has the log.", status.committed);
     put("applied_index", "gauge", "The index up to which entries are applied here.", status.applied);
     put("log_bytes", "gauge", "Bytes of log that are held for other members.", status.log_bytes);
+    let name = "spinney_replica_member_program";
+    writeln!(text, "# HELP {name} The programs that members run; always 1.\n# TYPE {name} gauge").expect(ANY);
+    for known in &status.members {
+        let host = status.config.as_ref().and_then(|config| config.by_id(known.id)).map(|member| &member.host);
+        if let (Some(host), Some((version, format))) = (host, &known.program) {
+            writeln!(text, "{name}{{member=\"{host}\",version=\"{version}\",format=\"{format}\"}} 1").expect(ANY);
+        }
+    }
     let members = members(replica, &status);
     for (name, help) in [
         ("member_lag_operations", "Operations that a member does not have yet, as this one knows."),

@@ -261,3 +261,30 @@ fn a_transaction_of_before_another_member_led_does_not_commit_over_its_changes()
     assert_eq!(refused.unwrap_err().code().number(), 10107);
     assert_eq!(pair.other.db.create_collection("t.x", doc! {}.view()).unwrap_err().code().number(), 10107);
 }
+
+#[test]
+fn what_was_applied_is_durable_before_a_table_is_dropped() {
+    let mut pair = Pair::new(3);
+    pair.primary.db.create_collection("t.gone", doc! {}.view()).unwrap();
+    let gone = pair.primary.db.collection("t.gone").unwrap().unwrap();
+    gone.insert_one(doc! {"_id": 1}.view()).unwrap();
+    let table = gone.state().table.name().to_owned();
+    pair.other.follow();
+    // Not synced yet, and the table is dropped then.
+    gone.insert_one(doc! {"_id": 2}.view()).unwrap();
+    pair.other.follow();
+    pair.other.db.catalog().apply_drop_table(&table).unwrap();
+    pair.other.machine.power_crash(CrashProfile::Strict);
+    let engine = spinney::Database::builder("/db").env(pair.other.machine.fork().env()).open().unwrap();
+    assert!(engine.table(&table).unwrap().is_none());
+    let applied = engine.table("applied").unwrap().unwrap().get("at").unwrap().unwrap();
+    let applied = u64::from_le_bytes(*applied.first_chunk().unwrap());
+    assert_eq!(
+        applied,
+        u64::try_from(pair.agreement.len()).unwrap(),
+        "the insert is not applied again without its table"
+    );
+    pair.other = Member::open(SimEnv::new(4), &pair.agreement);
+    pair.other.follow();
+    assert_same(&pair.primary, &pair.other);
+}

@@ -17,6 +17,8 @@ use super::transaction::Transaction;
 #[derive(Debug)]
 pub struct Prepared {
     record: Vec<u8>,
+    /// Where the note begins, which is the end of the record.
+    note_at: usize,
     tables: Vec<(TableId, String)>,
     _locks: Option<RowLocks>,
 }
@@ -27,6 +29,12 @@ impl Prepared {
     #[must_use]
     pub fn record(&self) -> &[u8] {
         &self.record
+    }
+
+    /// The note of the transaction; empty when it has none.
+    #[must_use]
+    pub fn note(&self) -> &[u8] {
+        &self.record[self.note_at..]
     }
 
     /// The ids that the record has of tables, with their names.
@@ -50,7 +58,9 @@ impl Transaction {
     /// let seats = db.create_table("seats", TableOptions::default())?;
     /// let mut txn = db.begin();
     /// txn.put(&seats, "1", "Ann")?;
+    /// txn.note(b"reserved");
     /// let prepared = txn.prepare()?;
+    /// assert_eq!(prepared.note(), b"reserved");
     /// assert_eq!(seats.get("1")?, None);
     /// let mut other = db.begin();
     /// other.set_lock_wait(std::time::Duration::ZERO);
@@ -89,7 +99,9 @@ impl Transaction {
         // Behind the locks: those that had them have committed by now.
         core.commits.check(changes, tables, Seen { seqnum: self.snapshot.seqnum(), reads: tracked.reads() })?;
         let tables = tables.iter().map(|table| (table.id, table.name.clone())).collect();
-        Ok(Prepared { record: changes.record(), tables, _locks: locks })
+        let record = changes.record();
+        let note_at = record.len() - changes.note().len();
+        Ok(Prepared { record, note_at, tables, _locks: locks })
     }
 }
 

@@ -9,7 +9,7 @@ mod world;
 use std::env;
 
 use history::check;
-use world::run;
+use world::{regain, run};
 
 fn number(name: &str, default: u64) -> u64 {
     env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
@@ -24,6 +24,11 @@ fn acknowledged_writes_are_kept_and_registers_are_linearizable() {
             panic!("seed {seed}: {error}\nreplay: SPINNEY_REPLICA_SEED={seed} SPINNEY_REPLICA_SEEDS=1");
         }
     }
+}
+
+#[test]
+fn a_primary_that_regains_its_majority_in_its_term_applies_first_what_it_has_proposed() {
+    (1..4).for_each(regain);
 }
 
 #[test]

@@ -47,6 +47,8 @@ struct State {
     cut: [bool; MEMBERS],
     /// Of a thousand messages, how many are lost.
     lost: u64,
+    /// Messages with more bytes are lost: those that carry entries.
+    bytes_max: usize,
 }
 
 #[derive(Clone)]
@@ -93,7 +95,7 @@ impl std::fmt::Debug for Link {
 
 impl Caller for Link {
     fn call(&self, member: &Member, request: Vec<u8>, timeout: Duration) -> Reply {
-        let (world, from) = (self.world.clone(), self.from);
+        let (world, from, bytes) = (self.world.clone(), self.from, request.len());
         let to = usize::try_from(member.id).unwrap_or(usize::MAX);
         Box::pin(async move {
             let begun = Instant::now();
@@ -101,7 +103,7 @@ impl Caller for Link {
             let pass = async |world: &Arc<World>| {
                 let slow = world.below(50) == 0;
                 sleep(world.millis(if slow { 400 } else { 8 })).await;
-                let lost = world.below(1000) < world.state.lock().lost;
+                let lost = world.below(1000) < world.state.lock().lost || bytes > world.state.lock().bytes_max;
                 if lost || !world.reaches(from, to) || begun.elapsed() > timeout {
                     sleep(timeout.saturating_sub(begun.elapsed())).await;
                     return Err(late());
@@ -277,23 +279,79 @@ async fn write(member: &Running, term: u64, key: u8, value: u64) -> End {
 
 /// Runs a seed.
 pub(crate) fn run(seed: u64) -> Outcome {
+    within(seed, async |world| live(world).await)
+}
+
+/// Has a primary of a set propose a change that no other member gets, lose its majority, and regain it in the same term
+/// by messages too small for the change. Checks that it takes no writes before the change is applied.
+pub(crate) fn regain(seed: u64) {
+    within(seed, async |world| regain_majority(world).await);
+}
+
+async fn regain_majority(world: &Arc<World>) {
+    const NAME: &str = "a name that makes the message with the change larger than those of elections and heartbeats, \
+                        which the network lets through; of about two hundred bytes, as no other message is so large here";
+    let primary = loop {
+        sleep(Duration::from_millis(50)).await;
+        let all = (0..MEMBERS).map(|at| (at, world.member(at).unwrap()));
+        let mut writable = all.filter(|(_, member)| member.core.watch().borrow().writable);
+        if let Some(found) = writable.next() {
+            break found;
+        }
+    };
+    let (at, Running { core, target }) = primary;
+    let others = (0..MEMBERS).filter(|other| *other != at);
+    // Nobody else asks for an election: it leads on in its term.
+    others.clone().for_each(|other| world.member(other).unwrap().core.freeze(Duration::from_secs(600)));
+    sleep(Duration::from_secs(1)).await;
+    let term = core.watch().borrow().leading.unwrap();
+    others.clone().for_each(|other| world.state.lock().cut[other] = true);
+    let proposed = core.propose(term, Change::CreateTable(NAME, Layout::BTree).encode()).await;
+    assert!(matches!(proposed, Err(Error::Interrupted)), "{proposed:?}");
+    let mut standing = core.watch();
+    {
+        let mut state = world.state.lock();
+        (state.cut, state.bytes_max) = ([false; MEMBERS], NAME.len());
+    }
+    standing.wait_for(|standing| standing.leading == Some(term)).await.unwrap();
+    let is_there = || target.database.table(NAME).unwrap().is_some();
+    for _ in 0..300 {
+        sleep(Duration::from_millis(10)).await;
+        assert_eq!((standing.borrow().leading, is_there()), (Some(term), false));
+        assert!(!standing.borrow().writable, "it takes writes before what it had proposed is applied");
+    }
+    world.state.lock().bytes_max = usize::MAX;
+    standing.wait_for(|standing| standing.writable).await.unwrap();
+    assert_eq!((standing.borrow().leading, is_there()), (Some(term), true));
+}
+
+/// A set of a seed, for as long as something goes on with it.
+fn within<T>(seed: u64, play: impl AsyncFnOnce(&Arc<World>) -> T) -> T {
     runtime::seed(seed);
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let machines = (0..MEMBERS).map(|at| SimEnv::new(seed.wrapping_mul(31) + u64::try_from(at).unwrap())).collect();
     let members = (0..MEMBERS).map(|_| None).collect();
-    let state = State { random: seed, members, cut: [false; MEMBERS], lost: 0 };
+    let state = State { random: seed, members, cut: [false; MEMBERS], lost: 0, bytes_max: usize::MAX };
     let world = Arc::new(World { machines, state: Mutex::new(state) });
-    let outcome = runtime.block_on(live(&world));
+    let outcome = runtime.block_on(async {
+        begin(&world).await;
+        play(&world).await
+    });
     world.state.lock().members.clear();
     outcome
 }
 
-async fn live(world: &Arc<World>) -> Outcome {
+/// Opens the members and makes them a set.
+async fn begin(world: &Arc<World>) {
     for at in 0..MEMBERS {
         open(world, at).await;
     }
     let all = (0..MEMBERS).map(|at| Member::new(u64::try_from(at).unwrap(), host(at))).collect();
     world.member(0).unwrap().core.initiate(all).await.unwrap();
+}
+
+/// Members that fail and clients that go on.
+async fn live(world: &Arc<World>) -> Outcome {
     let (began, operations) = (Instant::now(), Arc::default());
     let mut tasks = vec![tokio::spawn(misfortune(Arc::clone(world)))];
     for number in 1..=CLIENTS {
