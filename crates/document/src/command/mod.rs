@@ -55,9 +55,11 @@ mod stats;
 mod table;
 mod tail;
 pub mod timing;
+mod together;
 pub mod usage;
 pub mod verbosity;
 mod writes;
+mod written;
 
 pub use call::Call;
 pub use commands::Command;

@@ -1,6 +1,7 @@
 //! The commands `update` and `delete`.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::call::{Call, Reply};
 use super::commands::Command;
@@ -12,12 +13,13 @@ use super::reply::{append_write_errors, count};
 use super::spec::{Field, FieldType, Privilege, Target};
 use super::state::Counters;
 use super::statement_ids::StatementIds;
+use super::together::{TOGETHER_MAX, Together, may_be_together, run_together};
+use super::written::{Written, ends_command};
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, Kind, Value, ValueBuf};
-use crate::catalog::Namespace;
 use crate::collation::Collation;
-use crate::collection::{Collection, DeleteStatement, UpdateResult, UpdateStatement, WriteOptions};
+use crate::collection::{DeleteStatement, UpdateResult, UpdateStatement};
 use crate::expr::Context;
 use crate::notes::Outcome;
 use crate::path::Sort;
@@ -228,13 +230,21 @@ impl<'r> DeleteSpec<'r> {
         })
     }
 
+    /// Compiles the delete.
+    ///
+    /// # Errors
+    /// Those of the filter and the options.
+    fn compile(&self, context: &Context) -> Result<DeleteStatement> {
+        let query = query(self.filter, self.hint, &*with_collation(context, self.collation)?)?;
+        Ok(DeleteStatement::new(query, self.multi))
+    }
+
     /// Runs the delete; how many documents were deleted, and whether that was before.
     ///
     /// # Errors
     /// Those of the filter, the options and the delete.
     pub(super) fn run(&self, target: &Written<'_, '_>, context: &Context, statement: i32) -> Result<(u64, bool)> {
-        let query = query(self.filter, self.hint, &*with_collation(context, self.collation)?)?;
-        let compiled = DeleteStatement::new(query, self.multi);
+        let compiled = self.compile(context)?;
         let Some(collection) = target.collection(false)? else { return Ok((0, false)) };
         let scope = &target.call.scoped.scope;
         if compiled.multi && matches!(scope, Scope::Alone) {
@@ -270,27 +280,6 @@ pub(super) fn query(filter: Document<'_>, hinted: Option<Value<'_>>, context: &C
     Ok(query)
 }
 
-/// The collection that statements write to.
-#[derive(Debug)]
-pub(super) struct Written<'c, 'r> {
-    pub(super) call: &'c Call<'r>,
-    pub(super) namespace: Namespace,
-    pub(super) options: WriteOptions,
-}
-
-impl Written<'_, '_> {
-    /// The collection; nothing when there is none and it is not to be created.
-    ///
-    /// # Errors
-    /// `CommandNotSupportedOnView` (166); those of creating a collection.
-    pub(super) fn collection(&self, create: bool) -> Result<Option<Collection>> {
-        if create {
-            return self.call.collection_or_create(&self.namespace).map(Some);
-        }
-        self.call.state.database.collection(self.namespace.as_str())
-    }
-}
-
 /// Refuses statements over many documents that are to be done once.
 ///
 /// # Errors
@@ -313,7 +302,27 @@ struct Done {
     before: Vec<usize>,
 }
 
-/// Runs statements one after the other until one fails that the next must not follow.
+impl Done {
+    /// Adds what the statement at a place did, and whether that was before.
+    fn add(&mut self, at: usize, result: UpdateResult, before: bool) {
+        self.n += result.matched + u64::from(result.upserted.is_some());
+        self.modified += result.modified;
+        self.upserted.extend(result.upserted.map(|id| (at, id)));
+        self.before.extend(before.then_some(at));
+    }
+
+    /// Adds what statements did that were done together; whether they were.
+    fn add_together(&mut self, places: Range<usize>, together: Option<Together>) -> bool {
+        let was_done = together.is_some();
+        for (at, (outcome, before)) in places.zip(together.into_iter().flatten()) {
+            self.add(at, update_result(outcome), before);
+        }
+        was_done
+    }
+}
+
+/// Runs statements one after the other until one fails that the next must not follow. `together` runs those of a range
+/// as one, if it can.
 ///
 /// # Errors
 /// Those that end the command: conflicts of a transaction, and limits of time.
@@ -321,11 +330,22 @@ fn run_all(
     call: &Call<'_>,
     count: usize,
     done: &mut Done,
+    mut together: impl FnMut(Range<usize>, &mut Done) -> Result<bool>,
     mut run: impl FnMut(usize, &mut Done) -> Result<()>,
 ) -> Result<()> {
     let ordered = call.flag("ordered").unwrap_or(true);
-    for at in 0..count {
+    let mut alone_until = 0;
+    let mut places = 0..count;
+    while let Some(at) = places.next() {
         call.check()?;
+        if at >= alone_until {
+            let end = count.min(at + TOGETHER_MAX);
+            if end - at > 1 && together(at..end, done)? {
+                places.start = end;
+                continue;
+            }
+            alone_until = end;
+        }
         match run(at, done) {
             Ok(()) => {}
             Err(error) if ends_command(call, &error) => return Err(error),
@@ -344,14 +364,6 @@ fn run_all(
     Ok(())
 }
 
-/// Whether an error ends the whole command, not its statement alone.
-pub(super) fn ends_command(call: &Call<'_>, error: &Error) -> bool {
-    let code = error.code();
-    (call.is_in_transaction() && (error.is_conflict() || code == ErrorCode::NO_SUCH_TRANSACTION))
-        || matches!(code, ErrorCode::MAX_TIME_MS_EXPIRED | ErrorCode::INTERRUPTED | ErrorCode::FILE_STREAM_FAILED)
-        || code.is_of_the_server()
-}
-
 fn update(call: &Call<'_>) -> Result<Reply> {
     let statements = call.documents("updates");
     check_statements(statements.len())?;
@@ -362,12 +374,21 @@ fn update(call: &Call<'_>) -> Result<Reply> {
     let target = Written { call, namespace: call.entry()?.0, options: commits.options };
     let (context, ids) = (call.context()?, StatementIds::of(call, specs.len())?);
     let mut done = Done::default();
-    let ran = run_all(call, specs.len(), &mut done, |at, done| {
+    let may_be_together = may_be_together(call) && specs.iter().all(|spec| !spec.multi);
+    let together = |places: Range<usize>, done: &mut Done| {
+        let part = &specs[places.clone()];
+        let compiled = part.iter().map(|spec| spec.compile(&context)).collect::<Result<Vec<_>>>();
+        let Some(compiled) = compiled.ok().filter(|_| may_be_together) else { return Ok(false) };
+        let (first, creates) = (places.start, part.iter().any(|spec| spec.upsert));
+        let together = run_together(&target, &ids, places.clone(), creates, |txn, collection, at| {
+            let UpdateResult { matched, modified, upserted } = txn.update(collection, &compiled[at - first])?;
+            Ok(Outcome::Changed { matched, modified, upserted })
+        })?;
+        Ok(done.add_together(places, together))
+    };
+    let ran = run_all(call, specs.len(), &mut done, together, |at, done| {
         let (result, before) = specs[at].run(&target, &context, ids.get(at))?;
-        done.n += result.matched + u64::from(result.upserted.is_some());
-        done.modified += result.modified;
-        done.upserted.extend(result.upserted.map(|id| (at, id)));
-        done.before.extend(before.then_some(at));
+        done.add(at, result, before);
         Ok(())
     });
     commits.end(call)?;
@@ -397,10 +418,20 @@ fn delete(call: &Call<'_>) -> Result<Reply> {
     let target = Written { call, namespace: call.entry()?.0, options: commits.options };
     let (context, ids) = (call.context()?, StatementIds::of(call, specs.len())?);
     let mut done = Done::default();
-    let ran = run_all(call, specs.len(), &mut done, |at, done| {
+    let may_be_together = may_be_together(call) && specs.iter().all(|spec| !spec.multi);
+    let together = |places: Range<usize>, done: &mut Done| {
+        let compiled = specs[places.clone()].iter().map(|spec| spec.compile(&context)).collect::<Result<Vec<_>>>();
+        let Some(compiled) = compiled.ok().filter(|_| may_be_together) else { return Ok(false) };
+        let first = places.start;
+        let together = run_together(&target, &ids, places.clone(), false, |txn, collection, at| {
+            let deleted = txn.delete_matches(collection, &compiled[at - first])?;
+            Ok(Outcome::Changed { matched: deleted, modified: 0, upserted: None })
+        })?;
+        Ok(done.add_together(places, together))
+    };
+    let ran = run_all(call, specs.len(), &mut done, together, |at, done| {
         let (deleted, before) = specs[at].run(&target, &context, ids.get(at))?;
-        done.n += deleted;
-        done.before.extend(before.then_some(at));
+        done.add(at, UpdateResult { matched: deleted, ..UpdateResult::default() }, before);
         Ok(())
     });
     commits.end(call)?;

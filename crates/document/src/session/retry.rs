@@ -112,6 +112,49 @@ impl Scope {
         }
     }
 
+    /// Runs statements that change at most one document each, in one transaction, unless they were done before; of each
+    /// what it did, and whether that was before. The statements are given by their places and numbers.
+    ///
+    /// # Errors
+    /// What `body` says, and those of the commit. In an open transaction what was done before an error is part of it,
+    /// else nothing is done.
+    pub fn run_several(
+        &self,
+        collection: &Collection,
+        options: WriteOptions,
+        statements: &[(usize, i32)],
+        mut body: impl FnMut(&mut DocumentTransaction, usize) -> Result<Outcome>,
+    ) -> Result<Vec<(Outcome, bool)>> {
+        let mut all = |txn: &mut DocumentTransaction| -> Result<Vec<(Outcome, bool)>> {
+            statements.iter().map(|(at, _)| Ok((body(txn, *at)?, false))).collect()
+        };
+        let writes = match self {
+            Self::Alone => return collection.transact(options, all),
+            Self::Within(open) => {
+                return open.with(|txn| {
+                    txn.bypass_validation(options.bypass_validation);
+                    all(txn)
+                });
+            }
+            Self::Once(writes) => writes,
+        };
+        let _alone = writes.running.lock();
+        let before: Vec<_> = statements.iter().map(|(_, statement)| writes.outcome(*statement)).collect();
+        let done = collection.transact(options, |txn| {
+            let mut done = Vec::with_capacity(statements.len());
+            for ((at, _), before) in statements.iter().zip(&before) {
+                done.push(match before {
+                    Some(outcome) => (outcome.clone(), true),
+                    None => (body(txn, *at)?, false),
+                });
+            }
+            txn.set_session(writes.note(new_outcomes(statements, &done)));
+            Ok(done)
+        })?;
+        writes.add(new_outcomes(statements, &done));
+        Ok(done)
+    }
+
     /// Inserts documents, of which each is the statement that `statements` has in its place; the places of those that
     /// were done before are returned too, and count as inserted. `check` is asked before each whether to go on.
     ///
@@ -164,6 +207,12 @@ impl Scope {
             }
         }
     }
+}
+
+/// What the statements did that were not done before.
+fn new_outcomes(statements: &[(usize, i32)], done: &[(Outcome, bool)]) -> Vec<(i32, u64, Outcome)> {
+    let new = statements.iter().zip(done).filter(|(_, (_, before))| !before);
+    new.map(|((_, statement), (outcome, _))| (*statement, 1, outcome.clone())).collect()
 }
 
 fn insert_once(

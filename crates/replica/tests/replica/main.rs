@@ -7,4 +7,5 @@ mod members;
 mod mesh;
 mod refusals;
 mod set;
+mod statements;
 mod storm;

@@ -103,7 +103,7 @@ pub fn step_down(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     let period = seconds(call.name, fields.number(call.name)?.filter(|period| *period != 0), STEP_DOWN_SECONDS)?;
     let given = fields.number("secondaryCatchUpPeriodSecs")?;
     let catch_up = seconds("secondaryCatchUpPeriodSecs", given, CATCH_UP_SECONDS)?;
-    if given.is_some() && period <= catch_up {
+    if given.is_some() && period < catch_up {
         return Err(Error::bad_value("stepdown period must be longer than secondaryCatchUpPeriodSecs"));
     }
     let force = fields.bool("force")?.unwrap_or(false);

@@ -1,0 +1,35 @@
+//! What the statements of a command write to, and which of their errors end the command.
+
+use super::call::Call;
+use crate::base::{Error, ErrorCode, Result};
+use crate::catalog::Namespace;
+use crate::collection::{Collection, WriteOptions};
+
+/// The collection that statements write to.
+#[derive(Debug)]
+pub(super) struct Written<'c, 'r> {
+    pub(super) call: &'c Call<'r>,
+    pub(super) namespace: Namespace,
+    pub(super) options: WriteOptions,
+}
+
+impl Written<'_, '_> {
+    /// The collection; nothing when there is none and it is not to be created.
+    ///
+    /// # Errors
+    /// `CommandNotSupportedOnView` (166); those of creating a collection.
+    pub(super) fn collection(&self, create: bool) -> Result<Option<Collection>> {
+        if create {
+            return self.call.collection_or_create(&self.namespace).map(Some);
+        }
+        self.call.state.database.collection(self.namespace.as_str())
+    }
+}
+
+/// Whether an error ends the whole command, not its statement alone.
+pub(super) fn ends_command(call: &Call<'_>, error: &Error) -> bool {
+    let code = error.code();
+    (call.is_in_transaction() && (error.is_conflict() || code == ErrorCode::NO_SUCH_TRANSACTION))
+        || matches!(code, ErrorCode::MAX_TIME_MS_EXPIRED | ErrorCode::INTERRUPTED | ErrorCode::FILE_STREAM_FAILED)
+        || code.is_of_the_server()
+}

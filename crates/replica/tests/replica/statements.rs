@@ -1,0 +1,57 @@
+//! Commands of many statements.
+
+use spinney_document::bson::DocumentBuf;
+use spinney_document::command::{Client, Request, Service};
+
+use super::set::Set;
+
+const SESSION: &str = r#""lsid":{"id":{"$uuid":"00000000-0000-4000-8000-000000000003"}},"txnNumber":{"$numberLong":"#;
+
+#[test]
+fn the_statements_of_a_command_are_agreed_on_together_and_each_has_its_own_end() {
+    let set = Set::initiated(3);
+    let primary = set.member(set.primary());
+    let service = Service::new(primary.database.clone());
+    let run = |command: &str| {
+        let (body, client) = (DocumentBuf::from_json(command).unwrap(), Client::default());
+        let request = Request { database: "app", body: body.view(), sequences: &[], client: &client };
+        service.run(&request).view().to_json()
+    };
+    let list = |each: &dyn Fn(u32) -> String| (0..100).map(each).collect::<Vec<_>>().join(",");
+    let documents = list(&|id| format!(r#"{{"_id":{id},"n":0}}"#));
+    run(&format!(r#"{{"insert":"c","documents":[{documents}]}}"#));
+
+    let updates = list(&|id| format!(r#"{{"q":{{"_id":{id}}},"u":{{"$inc":{{"n":1}}}}}}"#));
+    let update = format!(r#"{{"update":"c","updates":[{updates}],{SESSION}"1"}}}}"#);
+    let before = primary.node.status().last;
+    let reply = run(&update);
+    assert!(reply.contains(r#""n":100,"nModified":100"#), "{reply}");
+    assert_eq!(primary.node.status().last, before + 1, "one entry of the log");
+    let again = run(&update);
+    assert!(again.contains(r#""n":100,"nModified":100"#) && again.contains("retriedStmtIds"), "{again}");
+    let found = run(r#"{"count":"c","query":{"n":1}}"#);
+    assert!(found.contains(r#""n":100"#), "{found}");
+
+    let some = r#"{"q":{"_id":1},"u":{"$inc":{"n":1}}},{"q":{"_id":2},"u":{"$inc":{"_id":1}}},{"q":{"_id":3},"u":{"$inc":{"n":1}}}"#;
+    for (number, ordered, done) in [(2, true, 1), (3, false, 2)] {
+        let reply = run(&format!(r#"{{"update":"c","updates":[{some}],"ordered":{ordered},{SESSION}"{number}"}}}}"#));
+        assert!(reply.contains(&format!(r#""n":{done},"nModified":{done},"#)), "{reply}");
+        assert!(reply.contains(r#""index":1,"#) && !reply.contains(r#""index":2,"#), "{reply}");
+    }
+    let found = run(r#"{"distinct":"c","key":"n","query":{"_id":{"$in":[1,3]}}}"#);
+    assert!(found.contains(r#""values":[2,3]"#), "{found}");
+
+    // A later statement sees what an earlier one did.
+    let upserts = r#"{"q":{"_id":"new"},"u":{"$inc":{"n":1}},"upsert":true},{"q":{"_id":"new"},"u":{"$inc":{"n":1}},"upsert":true}"#;
+    let reply = run(&format!(r#"{{"update":"c","updates":[{upserts}],{SESSION}"4"}}}}"#));
+    assert!(reply.contains(r#""upserted":[{"index":0,"_id":"new"}],"nModified":1"#), "{reply}");
+
+    let deletes = list(&|id| format!(r#"{{"q":{{"_id":{id}}},"limit":1}}"#));
+    let before = primary.node.status().last;
+    let reply = run(&format!(r#"{{"delete":"c","deletes":[{deletes}],{SESSION}"5"}}}}"#));
+    assert!(reply.contains(r#""n":100"#), "{reply}");
+    assert_eq!(primary.node.status().last, before + 1, "one entry of the log");
+    let people = run(r#"{"validate":"c","full":true}"#);
+    assert!(people.contains(r#""valid":true"#), "{people}");
+    set.check_equal();
+}
