@@ -11,7 +11,7 @@ use spinney_document::{Error, ErrorCode, Result};
 
 use super::session::Session;
 use super::spec::{Call, Incoming};
-use super::{authorize, open_transaction, role, table};
+use super::{authorize, handshake, open_transaction, role, table};
 use crate::base::fields::{truth, whole};
 use crate::state::fail_points::{Loss, Place};
 use crate::state::{Server, Standing};
@@ -31,7 +31,10 @@ pub enum Outcome {
 /// Runs a command of a connection.
 pub fn run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> Outcome {
     let failure = if server.settings.test_commands && incoming.name() != "configureFailPoint" {
-        server.fail_points.meet(incoming.name(), session.client.application.as_deref())
+        // A first hello tells the name itself.
+        let client = incoming.body.get("client").and_then(|client| client.as_document());
+        let application = session.client.application.as_deref().or_else(|| handshake::application(client?));
+        server.fail_points.meet(incoming.name(), application)
     } else {
         None
     };

@@ -85,6 +85,12 @@ fn wait_for_change(call: &Call<'_>) -> Result<()> {
     }
 }
 
+/// The name of the application in what a client tells of itself.
+#[must_use]
+pub fn application(client: Document<'_>) -> Option<&str> {
+    client.get("application")?.as_document()?.get("name")?.as_str()
+}
+
 /// Notes what the client tells of itself.
 fn describe_client(call: &mut Call<'_>) -> Result<()> {
     let Some(client) = call.fields().nested("client")? else { return Ok(()) };
@@ -96,8 +102,7 @@ fn describe_client(call: &mut Call<'_>) -> Result<()> {
         let what = format!("The client metadata document must be less then or equal to {METADATA_BYTES_MAX} bytes");
         return Err(Error::new(ErrorCode::new(184), what));
     }
-    let name = client.get("application").and_then(|application| application.as_document()?.get("name")?.as_str());
-    call.session.client.application = name.map(str::to_owned);
+    call.session.client.application = application(client).map(str::to_owned);
     call.session.metadata = Some(client.into());
     Ok(())
 }
