@@ -51,8 +51,8 @@ impl Database {
     /// The document database in an open database of the engine.
     ///
     /// # Errors
-    /// Those of the engine; `DataCorruptionDetected` (374) when the catalog makes no sense; `IllegalOperation` (20) when
-    /// the database is of a member of a replica set ([`is_of_member`]) and not opened for reading only: the other
+    /// Those of the engine; `DataCorruptionDetected` (374) when the catalog makes no sense; `IllegalOperation` (20)
+    /// when the database is of a member of a replica set ([`is_of_member`]) and not opened for reading only: the other
     /// members would not hear of its changes.
     pub fn with_engine(engine: spinney::Database) -> Result<Self> {
         Self::with_parts(engine, Arc::new(System))
