@@ -135,7 +135,7 @@ fn the_database_of_a_member_of_a_replica_set_is_read_and_not_changed() {
     place.ok(&["create", "db", "replica"]);
     for changes in [
         &["doc", "import", "db", "shop.things", &documents][..],
-        &["load", "db", "other", "--tsv", &entries],
+        &["load", "db", "other", "--tsv", &entries, "--columns", "k,v", "--key", "k", "--value", "v"],
         &["put", "db", "other", "k", "v"],
         &["delete", "db", "other", "k"],
         &["restore", "db", "-i", "dump"],
