@@ -72,7 +72,7 @@ impl Set {
     /// Opens a member that does not run.
     pub(crate) fn open(&mut self, at: usize) {
         let host = host(at);
-        let options = spinney::Options::default().memory_bytes(32 << 20).log_keep_bytes(256 << 20);
+        let options = spinney::Options::default().memory_bytes(256 << 20).log_keep_bytes(256 << 20);
         let engine = spinney::Database::open(self.path(at), options).unwrap();
         let settings = Settings::new("rs0", &host).log_keep_bytes(self.log_keep_bytes);
         let node = Node::open(&engine, settings, self.mesh.link(&host)).unwrap();
