@@ -22,6 +22,9 @@ pub(super) struct Refused {
 /// The code of a write that another transaction was in the way of.
 const WRITE_CONFLICT: i64 = 112;
 
+/// The code of a command that the server does not have.
+const COMMAND_NOT_FOUND: i64 = 59;
+
 impl Connection {
     pub(super) fn open(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
@@ -70,6 +73,11 @@ impl Refused {
     pub(super) const fn is_conflict(&self) -> bool {
         self.code == WRITE_CONFLICT
     }
+
+    /// Whether the server does not have the command.
+    pub(super) const fn is_unknown_command(&self) -> bool {
+        self.code == COMMAND_NOT_FOUND
+    }
 }
 
 impl fmt::Display for Refused {
@@ -83,6 +91,7 @@ impl std::error::Error for Refused {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spinney_document::doc;
 
     #[test]
     fn errors_of_single_writes_are_told() {
@@ -91,6 +100,9 @@ mod tests {
         let error = told(Failure::told(write_error(reply.view()).unwrap()));
         assert_eq!(error.to_string(), "the server says there (112)");
         assert!(error.downcast_ref::<Refused>().unwrap().is_conflict());
+        let unknown = doc! {"ok": 0.0, "code": 59, "errmsg": "no such command"};
+        let unknown = told(Failure::told(unknown.view()));
+        assert!(unknown.downcast_ref::<Refused>().unwrap().is_unknown_command());
         assert!(write_error(DocumentBuf::from_json(r#"{"ok": 1, "n": 3}"#).unwrap().view()).is_none());
     }
 }

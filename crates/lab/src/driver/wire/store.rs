@@ -1,7 +1,7 @@
 //! The server as a database of the lab's.
 
 use super::client::WireClient;
-use super::connection::Connection;
+use super::connection::{Connection, Refused};
 use crate::driver::client::Client;
 use crate::driver::config::{Config, Durability, TableSpec};
 use crate::driver::embedded::NAMESPACE;
@@ -100,7 +100,12 @@ impl Store for WireStore {
     }
 
     fn sync(&self) -> Result<()> {
-        Connection::open(&self.address)?.run(doc! {"fsync": 1, "$db": "admin"}.view(), None).map(drop)
+        match Connection::open(&self.address)?.run(doc! {"fsync": 1, "$db": "admin"}.view(), None) {
+            Err(error) if error.downcast_ref::<Refused>().is_some_and(Refused::is_unknown_command) => {
+                Err(Lacks::new("no command that makes its log durable").into())
+            }
+            done => done.map(drop),
+        }
     }
 
     fn wait_idle(&self) -> Result<()> {
