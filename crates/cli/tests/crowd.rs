@@ -5,9 +5,9 @@
 
 use crate::support::Place;
 use spinney_document::bson::{Document, DocumentBuf};
+use spinney_testkit::parallel::count_from_env;
 use spinney_wire::compress::compress;
 use spinney_wire::{Compressor, HEADER_BYTES, Header, Message, OpCode};
-use spinney_testkit::parallel::count_from_env;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command};
