@@ -583,5 +583,9 @@ pub(super) fn refuse(_: &Parser<'_>, name: &'static str, _: Value<'_>) -> Stages
         let what = "$changeStream is only valid as the first stage in a pipeline over a collection or a database";
         return Err(Error::new(ErrorCode::new(40573), what));
     }
+    if name == "$changeStreamSplitLargeEvent" {
+        let what = "$changeStreamSplitLargeEvent is only valid as the last stage in the pipeline of a change stream";
+        return Err(Error::new(ErrorCode::new(7_182_802), what));
+    }
     Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("the stage {name} is not supported")))
 }

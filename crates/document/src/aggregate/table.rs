@@ -47,6 +47,7 @@ table! {
     "$out" => output::read_out;
     "$merge" => output::read_merge;
     "$changeStream" => reshape::refuse;
+    "$changeStreamSplitLargeEvent" => reshape::refuse;
     "$geoNear" => reshape::refuse;
     "$search" => reshape::refuse;
     "$searchMeta" => reshape::refuse;

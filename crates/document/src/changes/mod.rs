@@ -6,6 +6,7 @@
 
 mod begin;
 mod event;
+mod fragments;
 mod names;
 pub mod options;
 pub mod stream;

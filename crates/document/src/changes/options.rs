@@ -20,6 +20,9 @@ pub struct StreamOptions {
     /// For how many seconds the documents before and after a change are shown; for as long as they are there when
     /// nothing is said.
     pub image_seconds: Option<u64>,
+    /// Whether an event that is larger than a document may be is shown in fragments; without it such an event is an
+    /// error.
+    pub splits: bool,
 }
 
 /// Whether a whole document is shown.

@@ -8,12 +8,13 @@ use spinney::{ChangeFeed, Commit, ErrorKind, Kind, TableId};
 
 use super::begin::{Begin, NOT_RESUMABLE, lost};
 use super::event::{Frame, Logged, Named, split};
+use super::fragments::{fragments, too_large};
 use super::names::{find_name, look_up};
 use super::options::StreamOptions;
 use super::token::{Place, ResumeToken, TokenKind};
 use crate::aggregate::{Pipeline, Run};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
-use crate::bson::{Document, DocumentBuf, Timestamp};
+use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuf, Timestamp};
 use crate::catalog::Namespace;
 use crate::database::Database;
 use crate::notes::{ChangeNote, Note};
@@ -48,8 +49,10 @@ pub struct ChangeStream {
     begin: Begin,
     /// On a member of a replica set: the position behind the newest that was read.
     next: Option<u64>,
-    /// The first event behind the pipeline that is not given yet.
-    ready: Option<(ResumeToken, DocumentBuf)>,
+    /// Events behind the pipeline that are not given yet: the next one, or its fragments.
+    ready: VecDeque<(ResumeToken, DocumentBuf)>,
+    /// The fragment behind which the stream begins, until the event's other fragments were shown.
+    fragment: Option<ResumeToken>,
     /// Events that are read, before the pipeline.
     pending: VecDeque<(ResumeToken, DocumentBuf)>,
     /// Behind the last event that was given.
@@ -80,7 +83,17 @@ impl ChangeStream {
                         log_keep_time in the options of the engine";
             return Err(Error::new(ErrorCode::new(40573), what));
         };
-        let begin = Begin::find(database, options.start, since)?;
+        let mut begin = Begin::find(database, options.start, since)?;
+        let fragment = begin.behind.filter(|token| token.fragment > 0);
+        if let Some(token) = fragment {
+            if !options.splits {
+                let what = "To resume behind a fragment of an event, the pipeline must end with the stage \
+                            $changeStreamSplitLargeEvent";
+                return Err(Error::new(ErrorCode::CHANGE_STREAM_FATAL_ERROR, what).with_label(NOT_RESUMABLE));
+            }
+            // The event is read again for its other fragments.
+            begin.behind = Some(ResumeToken { seen: token.seen.saturating_sub(1), fragment: 0, ..token });
+        }
         let feed = engine.changes(begin.lsn).map_err(of_feed)?;
         Ok(Self {
             database: database.clone(),
@@ -91,7 +104,8 @@ impl ChangeStream {
             run,
             begin,
             next: database.catalog().committer().map(|_| begin.position),
-            ready: None,
+            ready: VecDeque::new(),
+            fragment,
             pending: VecDeque::new(),
             last: None,
             names: HashMap::new(),
@@ -104,11 +118,11 @@ impl ChangeStream {
     ///
     /// # Errors
     /// `ChangeStreamHistoryLost` (286) when the log went on without the stream, `ChangeStreamFatalError` (280) when the
-    /// pipeline takes the `_id` away, `NoMatchingDocument` (47); those of the pipeline.
+    /// pipeline takes the `_id` away, `NoMatchingDocument` (47), `BSONObjectTooLarge` (10334); those of the pipeline.
     pub fn advance(&mut self) -> Result<Option<DocumentBuf>> {
         loop {
             if self.has_ready()?
-                && let Some((token, event)) = self.ready.take()
+                && let Some((token, event)) = self.ready.pop_front()
             {
                 self.last = Some(token);
                 return Ok(Some(event));
@@ -164,40 +178,63 @@ impl ChangeStream {
     /// Whether the stream has given its last event.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.is_over && self.pending.is_empty() && self.ready.is_none()
+        self.is_over && self.pending.is_empty() && self.ready.is_empty()
     }
 
     /// Where a later stream goes on behind what was given.
     #[must_use]
     pub fn resume_token(&self) -> ResumeToken {
-        let next = self.ready.as_ref().or(self.pending.front()).map(|(token, _)| *token);
+        let next = self.ready.front().or(self.pending.front()).map(|(token, _)| *token);
         match (self.last, next) {
             (Some(last), Some(_)) => last,
             (Some(last), None) if self.is_over => last,
             // In front of the first event.
-            (None, Some(next)) if next.seen > 1 => ResumeToken { seen: next.seen - 1, ..next },
-            (None, Some(next)) => ResumeToken { seen: 0, kind: TokenKind::Place, time: self.begin.time, ..next },
+            (None, Some(next)) if next.fragment > 1 => ResumeToken { fragment: next.fragment - 1, ..next },
+            (None, Some(next)) if next.seen > 1 => ResumeToken { seen: next.seen - 1, fragment: 0, ..next },
+            (None, Some(next)) => {
+                ResumeToken { seen: 0, kind: TokenKind::Place, time: self.begin.time, fragment: 0, ..next }
+            }
             _ => {
                 // Until its commit was read.
                 if let Some(behind) = self.begin.behind {
-                    return behind;
+                    return self.fragment.unwrap_or(behind);
                 }
                 let at = self.next.map_or(Place::Lsn(self.feed.resume_lsn()), Place::Position);
-                ResumeToken { at, seen: 0, kind: TokenKind::Place, time: self.begin.time }
+                ResumeToken { at, seen: 0, kind: TokenKind::Place, time: self.begin.time, fragment: 0 }
             }
         }
     }
 
     /// Whether there is an event behind the pipeline. Those that it holds back are dropped.
     fn has_ready(&mut self) -> Result<bool> {
-        while self.ready.is_none() {
+        while self.ready.is_empty() {
             let Some((token, event)) = self.pending.pop_front() else { return Ok(false) };
             match self.through_pipeline(&token, event)? {
-                Some(event) => self.ready = Some((token, event)),
+                Some(event) => self.show(token, event)?,
                 None => self.last = Some(token),
             }
         }
         Ok(true)
+    }
+
+    /// Lets an event be given next: whole, or in those of its fragments that were not given before.
+    fn show(&mut self, token: ResumeToken, event: DocumentBuf) -> Result<()> {
+        let is_of = |fragment: &mut ResumeToken| (fragment.at, fragment.seen) == (token.at, token.seen);
+        let given = self.fragment.take_if(is_of);
+        if event.as_bytes().len() > DOCUMENT_BYTES_MAX {
+            if !self.options.splits {
+                return Err(too_large(&event));
+            }
+            self.ready.extend(fragments(&event, &token, DOCUMENT_BYTES_MAX)?);
+        } else {
+            self.ready.push_back((token, event));
+        }
+        if let Some(given) = given {
+            self.last = Some(given);
+            // An event that is small by now was given before in what its fragments told.
+            self.ready.retain(|(token, _)| token.fragment > given.fragment);
+        }
+        Ok(())
     }
 
     fn through_pipeline(&self, token: &ResumeToken, event: DocumentBuf) -> Result<Option<DocumentBuf>> {
@@ -237,7 +274,7 @@ impl ChangeStream {
         let mut count = 0;
         let mut token = |kind| {
             count += u32::from(kind == TokenKind::Event);
-            ResumeToken { at, seen: count, kind, time }
+            ResumeToken { at, seen: count, kind, time, fragment: 0 }
         };
         self.take_documents(commit, &note, time, seen, &mut token)?;
         self.take_collections(&note, time, behind, &mut token);

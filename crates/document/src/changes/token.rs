@@ -8,6 +8,9 @@ use crate::bson::{Document, DocumentBuf, Timestamp, Value};
 /// The bytes of a token: position, place, kind, time.
 const BYTES: usize = 8 + 4 + 1 + 8;
 
+/// The bytes of the token of a fragment: those, and the number of the fragment.
+const FRAGMENT_BYTES: usize = BYTES + 4;
+
 /// A place between events. Later places have greater texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResumeToken {
@@ -19,6 +22,8 @@ pub struct ResumeToken {
     pub kind: TokenKind,
     /// The time of the event; of a place without an event, that of the first commit that is wanted.
     pub time: Timestamp,
+    /// How many fragments of the last event were seen, when it was shown in fragments; 0 when it was shown whole.
+    pub fragment: u32,
 }
 
 /// The bit that tells positions from LSNs, which are smaller.
@@ -66,11 +71,14 @@ impl ResumeToken {
             TokenKind::Event => 1,
             TokenKind::Invalidate => 2,
         };
-        let mut bytes = Vec::with_capacity(BYTES);
+        let mut bytes = Vec::with_capacity(FRAGMENT_BYTES);
         bytes.extend_from_slice(&self.at.bits().to_be_bytes());
         bytes.extend_from_slice(&self.seen.to_be_bytes());
         bytes.push(kind);
         bytes.extend_from_slice(&self.time.bits().to_be_bytes());
+        if self.fragment > 0 {
+            bytes.extend_from_slice(&self.fragment.to_be_bytes());
+        }
         let text: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
         doc! {"_data": text.as_str()}
     }
@@ -94,10 +102,10 @@ impl ResumeToken {
             return refused(ErrorCode::FAILED_TO_PARSE, "_data is not of hexadecimal digits");
         }
         let invalid = || Error::new(ErrorCode::INVALID_RESUME_TOKEN, format!("the resume token {token} is not valid"));
-        let bytes: Vec<u8> = (0..BYTES).map(digits).collect::<Option<_>>().ok_or_else(invalid)?;
-        if text.len() != 2 * BYTES {
+        if ![2 * BYTES, 2 * FRAGMENT_BYTES].contains(&text.len()) {
             return Err(invalid());
         }
+        let bytes: Vec<u8> = (0..text.len() / 2).map(digits).collect::<Option<_>>().ok_or_else(invalid)?;
         let number =
             |at: usize, len: usize| bytes[at..at + len].iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         let kind = match bytes[12] {
@@ -106,11 +114,13 @@ impl ResumeToken {
             2 => TokenKind::Invalidate,
             _ => return Err(invalid()),
         };
+        let fragment = if bytes.len() == BYTES { 0 } else { u32::try_from(number(BYTES, 4)).unwrap_or_default() };
         Ok(Self {
             at: Place::of_bits(number(0, 8)),
             seen: u32::try_from(number(8, 4)).unwrap_or_default(),
             kind,
             time: Timestamp::from_bits(number(13, 8)),
+            fragment,
         })
     }
 }
@@ -122,11 +132,13 @@ mod tests {
     #[test]
     fn tokens_come_back_and_their_texts_have_their_order() {
         let time = Timestamp { time: 1_700_000_000, increment: 7 };
-        let token = |lsn, seen, kind| ResumeToken { at: lsn, seen, kind, time };
+        let token = |lsn, seen, kind| ResumeToken { at: lsn, seen, kind, time, fragment: 0 };
         let lsn = |at| Place::Lsn(Lsn(at));
         let tokens = [
             token(lsn(5), 0, TokenKind::Place),
             token(lsn(5), 1, TokenKind::Event),
+            ResumeToken { fragment: 1, ..token(lsn(5), 1, TokenKind::Event) },
+            ResumeToken { fragment: 2, ..token(lsn(5), 1, TokenKind::Event) },
             token(lsn(5), 2, TokenKind::Event),
             token(lsn(5), 2, TokenKind::Invalidate),
             token(lsn(300), 0, TokenKind::Place),

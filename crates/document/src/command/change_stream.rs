@@ -16,6 +16,9 @@ use crate::collation::Collation;
 /// The stage that makes a pipeline a change stream.
 const STAGE: &str = "$changeStream";
 
+/// The stage that shows large events in fragments.
+const SPLIT_STAGE: &str = "$changeStreamSplitLargeEvent";
+
 /// The operand of `$changeStream`, if a pipeline begins with it.
 pub(super) fn operand<'p>(stages: Array<'p>) -> Option<Value<'p>> {
     stages.get(0)?.as_document()?.first().filter(|first| first.name == STAGE).map(|first| first.value)
@@ -30,7 +33,7 @@ pub(super) fn open(call: &Call<'_>, stages: Array<'_>, operand: Value<'_>, batch
         let what = "$changeStream cannot be used in a transaction";
         return Err(Error::new(ErrorCode::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, what));
     }
-    if !matches!(call.generic.read_concern.level, None | Some(ReadLevel::Local | ReadLevel::Majority)) {
+    if !matches!(call.generic.read_concern.level, None | Some(ReadLevel::Majority)) {
         let what = "$changeStream cannot run with a readConcern other than 'majority'";
         return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
     }
@@ -42,7 +45,9 @@ pub(super) fn open(call: &Call<'_>, stages: Array<'_>, operand: Value<'_>, batch
     let context = call.context()?.collated(collation);
     let mut rest = DocumentBuilder::new();
     rest.open_array("rest");
-    stages.values().skip(1).for_each(|stage| {
+    let count = stages.count();
+    options.splits = count > 1 && stages.get(count - 1).is_some_and(|last| splits(&last));
+    stages.values().take(count - usize::from(options.splits)).skip(1).for_each(|stage| {
         rest.push(stage);
     });
     rest.close();
@@ -54,6 +59,12 @@ pub(super) fn open(call: &Call<'_>, stages: Array<'_>, operand: Value<'_>, batch
     cursor.awaits_data = true;
     cursor.no_timeout = true;
     first_batch(call, cursor, batch)
+}
+
+/// Whether a stage shows large events in fragments.
+fn splits(stage: &Value<'_>) -> bool {
+    let named = stage.as_document().and_then(|stage| stage.first()).filter(|first| first.name == SPLIT_STAGE);
+    named.is_some_and(|first| first.value.as_document().is_some_and(|spec| spec.first().is_none()))
 }
 
 /// What the stream is about, and the namespace of its cursor.

@@ -112,7 +112,8 @@ fn modify(call: &Call<'_>, namespace: &Namespace, state: &CollectionState, reply
     if let Some(index) = call.document("index") {
         modify_index(call, namespace, state, index, reply)?;
     }
-    if !changes.is_empty() {
+    // A command that changes nothing is an event for change streams too.
+    if !changes.is_empty() || call.document("index").is_none() {
         call.state.database.modify_collection(namespace.as_str(), changes.finish().view())?;
     }
     Ok(())

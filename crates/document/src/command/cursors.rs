@@ -236,6 +236,10 @@ pub struct CursorCounts {
     pub timed_out: u64,
 }
 
+/// Errors of connections and of members that change, behind which a change stream goes on.
+const RESUMABLE: [i32; 17] =
+    [6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10_107, 11_600, 11_602, 13_388, 13_435, 13_436];
+
 /// How often idle cursors are looked for, in milliseconds.
 const SWEEP_MS: i64 = 1000;
 
@@ -316,6 +320,20 @@ impl Cursors {
         let removed = self.slots.lock().open.remove(&id);
         // Dropped here, without the lock: a snapshot goes with it.
         removed.inspect(|slot| slot.fetching.iter().for_each(|interrupt| interrupt.kill())).is_some()
+    }
+
+    /// Forgets a cursor whose search failed, and completes the error: `CursorKilled` (237) when the cursor was killed
+    /// meanwhile, and a label when another cursor may go on with the change stream.
+    #[must_use]
+    pub fn failed(&self, id: i64, error: Error) -> Error {
+        let Some(slot) = self.slots.lock().open.remove(&id) else {
+            return Error::new(ErrorCode::CURSOR_KILLED, error.message());
+        };
+        // Change streams alone outlive their collection.
+        if slot.outlives_collection && RESUMABLE.contains(&error.code().number()) {
+            return error.with_label("ResumableChangeStreamError");
+        }
+        error
     }
 
     /// Who may use a cursor.

@@ -51,10 +51,7 @@ fn get_more(call: &Call<'_>) -> Result<Reply> {
             call.state.cursors.give_back(id, cursor, call.state.now_ms())?;
             return Err(error);
         }
-        Err(error) => {
-            let there = call.state.cursors.remove(id);
-            return Err(if there { error } else { Error::new(ErrorCode::CURSOR_KILLED, error.message()) });
-        }
+        Err(error) => return Err(call.state.cursors.failed(id, error)),
     };
     reply.close();
     if let Some(token) = cursor.resume_token() {

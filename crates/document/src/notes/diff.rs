@@ -151,9 +151,10 @@ fn compare_values<'a>(path: Vec<Part<'a>>, old: Value<'a>, new: Value<'a>, found
         }
         _ => 0,
     };
-    // Parts that are no smaller than the whole tell nothing.
+    // A single part keeps its own path, as the operator of an update names it. Several that are no smaller than the
+    // whole tell nothing.
     let parts: usize = found[start..].iter().map(Entry::bytes).sum();
-    if whole == 0 || parts >= whole {
+    if whole == 0 || (found.len() != start + 1 && parts >= whole) {
         found.truncate(start);
         found.push(Entry { path, what: What::Set(new) });
     }
@@ -212,6 +213,9 @@ mod tests {
             (r#"{"_id":1,"a":1,"b":2}"#, r#"{"_id":1,"b":2,"c":3}"#, r#"{"u":{"c":3},"r":["a"]}"#),
             (r#"{"a":{"l":L,"b":1}}"#, r#"{"a":{"l":L,"b":2}}"#, r#"{"u":{"a.b":2}}"#),
             (r#"{"a":{"b":1}}"#, r#"{"a":{"b":{"c":1}}}"#, r#"{"u":{"a.b":{"c":1}}}"#),
+            (r#"{"a":{"1":1}}"#, r#"{"a":{"1":2}}"#, r#"{"u":{"a.1":2},"d":{"a.1":["a","1"]}}"#),
+            (r#"{"a":[{"1":1}]}"#, r#"{"a":[{"1":2}]}"#, r#"{"u":{"a.0.1":2},"d":{"a.0.1":["a",0,"1"]}}"#),
+            (r#"{"a":{"b":1,"c":1}}"#, r#"{"a":{"b":2,"c":2}}"#, r#"{"u":{"a":{"b":2,"c":2}}}"#),
             (r#"{"a":[L,1,2]}"#, r#"{"a":[L,1,5,6]}"#, r#"{"u":{"a.2":5,"a.3":6},"d":{"a.2":["a",2],"a.3":["a",3]}}"#),
             (r#"{"a":[L,1,2]}"#, r#"{"a":[L,1]}"#, r#"{"t":[{"field":"a","newSize":2}]}"#),
             (r#"{"a":[L,1,2]}"#, r#"{"a":[1,2]}"#, r#"{"u":{"a":[1,2]}}"#),

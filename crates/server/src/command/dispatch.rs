@@ -89,9 +89,8 @@ fn run_command(server: &Server, session: &mut Session, incoming: &Incoming<'_>) 
 
 fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> Result<DocumentBuf> {
     let name = incoming.name();
-    let limited = || incoming.body.get("maxTimeMS").as_ref().and_then(whole).is_some_and(|time| time > 0);
-    if server.settings.test_commands && limited() && server.fail_points.times_out() {
-        return Err(Error::new(ErrorCode::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
+    if server.settings.test_commands {
+        fail_on_purpose(server, incoming)?;
     }
     let Some(command) = table::find(name, server.settings.test_commands) else {
         return run_of_library(server, session, incoming);
@@ -111,6 +110,28 @@ fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> R
     let mut reply = (command.command.run)(&mut call)?;
     reply.append("ok", 1.0);
     Ok(reply.finish())
+}
+
+/// Fails a command that a fail point is about: one whose time is limited, or one that fetches a batch of a cursor.
+fn fail_on_purpose(server: &Server, incoming: &Incoming<'_>) -> Result<()> {
+    let limited = || incoming.body.get("maxTimeMS").as_ref().and_then(whole).is_some_and(|time| time > 0);
+    if limited() && server.fail_points.times_out() {
+        return Err(Error::new(ErrorCode::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
+    }
+    if incoming.name() != "getMore" {
+        return Ok(());
+    }
+    let (cursors, id) = (&server.service.state().cursors, incoming.body.get("getMore"));
+    match id.as_ref().and_then(whole).filter(|id| cursors.owner(*id).is_some()) {
+        Some(id) => match server.fail_points.meet_cursor() {
+            Some(code) => {
+                let what = "Failing getMore via 'failGetMoreAfterCursorCheckout' failpoint";
+                Err(cursors.failed(id, Error::new(ErrorCode::new(code), what)))
+            }
+            None => Ok(()),
+        },
+        None => Ok(()),
+    }
 }
 
 /// Runs a command of the library, as far as the member's part in its replica set lets it.

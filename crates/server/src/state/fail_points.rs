@@ -1,6 +1,6 @@
 //! Commands that fail on purpose, for tests of drivers: `configureFailPoint` with `failCommand`, and with
 //! `onPrimaryTransactionalWrite`, by which the connection of a retryable write is lost before the write or behind it,
-//! and `maxTimeAlwaysTimeOut`.
+//! `failGetMoreAfterCursorCheckout`, by which a cursor is lost, and `maxTimeAlwaysTimeOut`.
 
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::base::fields::Fields;
 pub struct FailPoints {
     fail_command: Mutex<FailCommand>,
     lost_write: Mutex<LostWrite>,
+    lost_cursor: Mutex<LostCursor>,
     /// The fail point `maxTimeAlwaysTimeOut`: the time of every command that has one is over at once.
     time_out: Mutex<Mode>,
 }
@@ -24,6 +25,14 @@ pub struct FailPoints {
 struct LostWrite {
     mode: Mode,
     loss: Option<Loss>,
+    entered: i64,
+}
+
+/// The fail point `failGetMoreAfterCursorCheckout`: a `getMore` fails with the code, and its cursor is gone.
+#[derive(Debug, Default)]
+struct LostCursor {
+    mode: Mode,
+    code: i32,
     entered: i64,
 }
 
@@ -98,6 +107,9 @@ impl FailPoints {
         if name == "onPrimaryTransactionalWrite" {
             return self.configure_lost_write(mode, data);
         }
+        if name == "failGetMoreAfterCursorCheckout" {
+            return self.configure_lost_cursor(mode, data);
+        }
         if name != "failCommand" {
             return Err(Error::new(ErrorCode::new(77), format!("the fail point {name} is not there")));
         }
@@ -123,6 +135,34 @@ impl FailPoints {
         let entered = point.entered;
         *point = LostWrite { mode, loss, entered };
         Ok(entered)
+    }
+
+    fn configure_lost_cursor(&self, mode: Mode, data: Document<'_>) -> Result<i64> {
+        let known = ["errorCode", "closeConnection"];
+        if let Some(other) = data.elements().find(|element| !known.iter().any(|name| element.name == *name)) {
+            return Err(Error::bad_value(format!("failGetMoreAfterCursorCheckout does not know '{}'", other.name)));
+        }
+        let fields = Fields::new("data", data);
+        if fields.bool("closeConnection")? == Some(true) {
+            let what = "failGetMoreAfterCursorCheckout that closes the connection is not supported";
+            return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, what));
+        }
+        let code = fields.number("errorCode")?.and_then(|code| i32::try_from(code).ok());
+        let Some(code) = code.or((mode == Mode::Off).then_some(0)) else {
+            return Err(Error::bad_value("failGetMoreAfterCursorCheckout needs an 'errorCode'"));
+        };
+        let mut point = self.lost_cursor.lock();
+        let entered = point.entered;
+        *point = LostCursor { mode, code, entered };
+        Ok(entered)
+    }
+
+    /// The code with which a `getMore` is to fail, if it is.
+    pub fn meet_cursor(&self) -> Option<i32> {
+        let mut point = self.lost_cursor.lock();
+        let acts = point.mode.step();
+        point.entered += i64::from(acts);
+        acts.then_some(point.code)
     }
 
     /// Whether a command whose time is limited is to fail as if the time were over.
@@ -326,6 +366,18 @@ mod tests {
         assert_eq!((points.meet_write(), points.meet_write()), (Some(Loss::Before), None));
         let entered = points.configure("onPrimaryTransactionalWrite", mode(), Document::empty()).unwrap();
         assert_eq!((entered, points.meet_write()), (1, Some(Loss::Behind)));
+    }
+
+    #[test]
+    fn a_cursor_is_lost_with_the_code_of_its_fail_point() {
+        let points = FailPoints::default();
+        let (times, data) = (spinney_document::doc! {"times": 1}, spinney_document::doc! {"errorCode": 6});
+        let configure = |data: Document<'_>| {
+            points.configure("failGetMoreAfterCursorCheckout", Value::Document(times.view()), data)
+        };
+        configure(data.view()).unwrap();
+        assert_eq!((points.meet_cursor(), points.meet_cursor()), (Some(6), None));
+        assert_eq!(configure(Document::empty()).unwrap_err().code(), ErrorCode::BAD_VALUE);
     }
 
     #[test]
