@@ -514,7 +514,9 @@ fn range_in<O>(options: &[NamedOption<O>], name: &str) -> RangeInclusive<i64> {
 }
 
 /// A parser of sizes from the first to the second.
-fn size_within((low, high): (u64, u64)) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+pub(crate) fn size_within(
+    (low, high): (u64, u64),
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     move |text| {
         let size = parse_size(text)?;
         let fits = (low..=high).contains(&size);

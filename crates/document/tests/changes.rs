@@ -273,6 +273,43 @@ fn transactions_are_shown_when_they_commit_and_pipelines_filter() {
 }
 
 #[test]
+fn large_events_are_shown_in_fragments_behind_each_of_which_a_stream_goes_on() {
+    let service = open(&SimEnv::new(1), 1 << 30);
+    run(&service, r#"{"create":"c","changeStreamPreAndPostImages":{"enabled":true}}"#);
+    let long = |letter: &str| letter.repeat(9 << 20);
+    run(&service, &format!(r#"{{"insert":"c","documents":[{{"_id":1,"v":"{}"}}]}}"#, long("a")));
+    let (split, before) = (r#",{"$changeStreamSplitLargeEvent":{}}"#, r#"{"fullDocumentBeforeChange":"required"}"#);
+    let (mut stream, _) = Stream::open(&service, "c", before, split);
+    let (mut whole, _) = Stream::open(&service, "c", before, "");
+    run(
+        &service,
+        &format!(r#"{{"update":"c","updates":[{{"q":{{"_id":1}},"u":{{"$set":{{"v":"{}"}}}}}}]}}"#, long("b")),
+    );
+    run(&service, r#"{"insert":"c","documents":[{"_id":2}]}"#);
+    let refused = whole.next_batch(0).unwrap_err();
+    assert!(refused.contains(r#""code":10334,"#) && refused.contains("NonResumableChangeStreamError"), "{refused}");
+    let number = |event: &DocumentBuf| event.view().get("splitEvent").map(|split| split.to_string());
+    let first = stream.next_batch(1).unwrap().remove(0);
+    assert_eq!(number(&first).unwrap(), r#"{"fragment":1,"of":2}"#);
+    let second = stream.next_batch(1).unwrap().remove(0);
+    assert_eq!(number(&second).unwrap(), r#"{"fragment":2,"of":2}"#);
+    assert_eq!(
+        stream.events(),
+        [format!(r#"{{"operationType":"insert","fullDocument":{{"_id":2}},{NS},"documentKey":{{"_id":2}}}}"#)]
+    );
+    let behind = format!(r#"{{"fullDocumentBeforeChange":"required","resumeAfter":{}}}"#, token(&first));
+    let (mut again, batch) = Stream::open(&service, "c", &behind, split);
+    let events = if batch.is_empty() { again.next_batch(0).unwrap() } else { batch };
+    assert_eq!((events.len(), token(&events[0])), (2, token(&second)));
+    let without = format!(r#"{{"aggregate":"c","pipeline":[{{"$changeStream":{behind}}}],"cursor":{{}}}}"#);
+    let refused = command(&service, "app", &DocumentBuf::from_json(&without).unwrap()).view().to_json();
+    assert!(refused.contains(r#""code":280,"#), "{refused}");
+    let (mut last, batch) = Stream::open(&service, "c", &format!(r#"{{"resumeAfter":{}}}"#, token(&second)), split);
+    let events = if batch.is_empty() { last.next_batch(0).unwrap() } else { batch };
+    assert_eq!(events.len(), 1);
+}
+
+#[test]
 fn what_the_log_has_lost_is_told() {
     let without = open(&SimEnv::new(1), 0);
     let text = r#"{"aggregate":"c","pipeline":[{"$changeStream":{}}],"cursor":{}}"#;

@@ -66,6 +66,16 @@ impl Compressor {
     }
 }
 
+/// How many bytes at the front of the body of an `OP_COMPRESSED` tell what it is.
+pub const COMPRESSED_HEAD_BYTES: usize = 9;
+
+/// The size of the body within an `OP_COMPRESSED` as its head promises it, up to the greatest that there may be.
+#[must_use]
+pub fn promised_bytes(head: &[u8]) -> usize {
+    let size = head.get(4..8).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| i32::from_le_bytes(*bytes));
+    usize::try_from(size).unwrap_or(0).min(MESSAGE_BYTES_MAX)
+}
+
 /// The opcode and body of the message within the body of an `OP_COMPRESSED`, and how it was compressed.
 ///
 /// # Errors
@@ -116,7 +126,7 @@ pub fn compress(compressor: Compressor, opcode: OpCode, body: &[u8]) -> Result<V
         }
         Compressor::Zstd => zstd::bulk::compress(body, ZSTD_LEVEL).map_err(|error| failed(&error))?,
     };
-    let mut message = Vec::with_capacity(9 + bytes.len());
+    let mut message = Vec::with_capacity(COMPRESSED_HEAD_BYTES + bytes.len());
     message.extend_from_slice(&opcode.number().to_le_bytes());
     message.extend_from_slice(&i32::try_from(body.len()).unwrap_or(i32::MAX).to_le_bytes());
     message.push(compressor.number());

@@ -1,6 +1,6 @@
 //! The arguments of `serve`.
 
-use crate::args::{DbArgs, DurabilityArg};
+use crate::args::{DbArgs, DurabilityArg, size_within};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -74,6 +74,10 @@ pub(crate) struct ServeArgs {
     /// (ulimit -n) or mappings of memory (vm.max_map_count), fewer connections are taken
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) connections: u32,
+    /// Memory for all messages together that clients send and that are not answered yet: connections wait in their
+    /// order for a message for which there is none. From 128MiB
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size_within((128 << 20, 1 << 40)))]
+    pub(super) message_memory: u64,
     /// Have commands that only tests need, such as configureFailPoint
     #[arg(long)]
     pub(super) test_commands: bool,

@@ -140,6 +140,7 @@ fn settings(args: &ServeArgs, log: &Log) -> Settings {
     settings.auth = args.auth;
     settings.test_commands = args.test_commands;
     settings.connections_max = usize::try_from(args.connections).unwrap_or(usize::MAX);
+    settings.message_memory = usize::try_from(args.message_memory).unwrap_or(usize::MAX);
     settings.arguments = std::env::args().collect();
     let (max, reason) = limits::connections();
     if max < settings.connections_max {

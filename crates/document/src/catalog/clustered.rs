@@ -43,6 +43,25 @@ pub(super) fn check(value: &Value<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Checks after how many seconds documents with a date as `_id` expire, of a collection with these options.
+///
+/// # Errors
+/// `InvalidOptions` (72) for a collection without `clusteredIndex`, for less than 0, and for more than can be counted
+/// in milliseconds.
+pub(super) fn expiry(options: Document<'_>, seconds: i64) -> Result<i64> {
+    let invalid = |what: &str| Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    if !options.get("clusteredIndex").is_some_and(|clustered| truth(&clustered)) {
+        return invalid("'expireAfterSeconds' is only supported on collections with 'clusteredIndex'");
+    }
+    if seconds < 0 {
+        return invalid("'expireAfterSeconds' of a collection cannot be less than 0");
+    }
+    match seconds.checked_mul(1000) {
+        Some(_) => Ok(seconds),
+        None => invalid("'expireAfterSeconds' of a collection is more than can be counted in milliseconds"),
+    }
+}
+
 fn check_types(spec: Document<'_>) -> Result<()> {
     for element in spec.elements() {
         let name = element.name.to_str_lossy();
@@ -72,6 +91,17 @@ fn check_types(spec: Document<'_>) -> Result<()> {
 mod tests {
     use super::*;
     use crate::bson::DocumentBuf;
+
+    #[test]
+    fn documents_of_a_clustered_collection_expire_by_whole_seconds() {
+        let clustered = doc! {"clusteredIndex": &doc! {"key": &doc! {"_id": 1}, "unique": true}};
+        let code =
+            |options: &DocumentBuf, seconds| expiry(options.view(), seconds).map_err(|error| error.code().number());
+        assert_eq!(code(&clustered, 0), Ok(0));
+        assert_eq!(code(&clustered, -1), Err(72));
+        assert_eq!(code(&clustered, i64::MAX), Err(72));
+        assert_eq!(code(&doc! {}, 1), Err(72));
+    }
 
     #[test]
     fn only_the_order_of_ids_can_be_asked_for() {

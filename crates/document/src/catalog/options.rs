@@ -6,7 +6,7 @@ use super::capped::CappedLimits;
 use super::clustered;
 use super::index_spec::{StorageSpec, parse_storage};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, long_of};
 use crate::collation::{Collated, Collation};
 use crate::expr::Context;
 use crate::query::Filter;
@@ -30,6 +30,8 @@ pub struct CollectionOptions {
     pub keeps_images: bool,
     /// How operations compare strings that do not say how; for a view, how all do.
     pub collation: Collated,
+    /// After how many seconds documents expire whose `_id` is a date, for a collection with `clusteredIndex`.
+    pub expire_after_seconds: Option<i64>,
     /// Where the collection is stored.
     pub storage: StorageSpec,
     /// The options as they are listed.
@@ -108,7 +110,12 @@ impl CollectionOptions {
                 }
                 // Read above.
                 "capped" | "size" | "max" => {}
-                "timeseries" | "expireAfterSeconds" | "encryptedFields" => {
+                "expireAfterSeconds" if value.is_nullish() => {}
+                "expireAfterSeconds" => {
+                    let seconds = long_of(&value).ok_or_else(|| mismatch("long"))?;
+                    parsed.expire_after_seconds = Some(clustered::expiry(options, seconds)?);
+                }
+                "timeseries" | "encryptedFields" => {
                     let what = format!("collections with the option '{field}' are not supported yet");
                     return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
                 }
@@ -155,6 +162,11 @@ fn listed(options: Document<'_>, collation: Option<&Collation>) -> DocumentBuf {
     let mut builder = DocumentBuilder::new();
     for element in options {
         match collation {
+            _ if element.name == "expireAfterSeconds" => {
+                if let Some(seconds) = long_of(&element.value) {
+                    builder.append("expireAfterSeconds", seconds);
+                }
+            }
             _ if element.name != "collation" => {
                 builder.append_element(&element);
             }

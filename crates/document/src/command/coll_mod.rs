@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::call::{Call, Reply};
-use super::collections::modify_view;
+use super::collections::{check_expiry, modify_view};
 use super::commands::Command;
 use super::parse::check_field;
 use super::spec::{Field, FieldType, Privilege, Target};
@@ -77,7 +77,12 @@ fn coll_mod(call: &Call<'_>) -> Result<Reply> {
             if state.capped.is_none() {
                 refuse(call, &["cappedSize", "cappedMax"], "a collection that is not capped")?;
             }
-            refuse(call, &["timeseries", "expireAfterSeconds"], "a collection that is no time series")?;
+            refuse(call, &["timeseries"], "a collection that is no time series")?;
+            let schema = state.schema();
+            let clustered = schema.options.document().get("clusteredIndex");
+            if !clustered.is_some_and(|clustered| truth(&clustered)) {
+                refuse(call, &["expireAfterSeconds"], "a collection without 'clusteredIndex'")?;
+            }
             modify(call, &namespace, &state, &mut reply)?;
         }
     }
@@ -108,6 +113,20 @@ fn modify(call: &Call<'_>, namespace: &Namespace, state: &CollectionState, reply
         if let Some(value) = call.long(option) {
             changes.append(name, value);
         }
+    }
+    match call.value("expireAfterSeconds") {
+        Some(Value::String(off)) if off.as_str() == Some("off") => {
+            changes.append("expireAfterSeconds", Value::Null);
+        }
+        Some(Value::String(_)) => {
+            let what = "'expireAfterSeconds' must be a number of seconds or 'off'";
+            return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+        }
+        Some(seconds) => {
+            check_expiry(call, long_of(&seconds))?;
+            changes.append("expireAfterSeconds", seconds);
+        }
+        None => {}
     }
     if let Some(index) = call.document("index") {
         modify_index(call, namespace, state, index, reply)?;

@@ -71,7 +71,7 @@ const CREATE: &[Field] = &[
         FieldType::OneOf(&[Kind::Bool, Kind::Document, Kind::Int32, Kind::Int64, Kind::Double, Kind::Decimal128]),
     )
     .not_null(),
-    Field::optional("expireAfterSeconds", FieldType::OneOf(&[Kind::String, Kind::Int64, Kind::Int32, Kind::Double])),
+    Field::optional("expireAfterSeconds", FieldType::Long),
     Field::optional("encryptedFields", FieldType::Object),
     Field::optional("temp", FieldType::Bool),
     Field::optional("flags", FieldType::Long),
@@ -87,6 +87,7 @@ fn create(call: &Call<'_>) -> Result<Reply> {
         return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
     }
     check_clustered(call)?;
+    check_expiry(call, call.long("expireAfterSeconds"))?;
     let options = match call.text("viewOn") {
         None => collection_options(call, &[]),
         Some(on) => {
@@ -111,6 +112,18 @@ fn create(call: &Call<'_>) -> Result<Reply> {
         call.created(&state)?;
     }
     Ok(Reply::new())
+}
+
+/// Refuses a time after which documents expire that begins before 1970.
+///
+/// # Errors
+/// `InvalidOptions` (72).
+pub(super) fn check_expiry(call: &Call<'_>, seconds: Option<i64>) -> Result<()> {
+    if seconds.is_some_and(|seconds| seconds > call.now_ms / 1000) {
+        let what = "'expireAfterSeconds' of a collection must be within the time since 1970";
+        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    }
+    Ok(())
 }
 
 /// The options of a collection that are in the command, without those that say nothing.

@@ -54,6 +54,10 @@ fn current_op(call: &Call<'_>) -> Result<Reply> {
         }
     }
     reply.close();
+    if call.state.write_gate.is_locked() {
+        reply.append("fsyncLock", true);
+        reply.append("info", "use db.fsyncUnlock() to terminate the fsync write/snapshot lock");
+    }
     Ok(reply)
 }
 

@@ -316,7 +316,7 @@ fn check_provenance(value: &Value<'_>) -> Result<()> {
 }
 
 /// Whether a command has a pipeline that ends with a stage which writes.
-fn writes_by_pipeline(body: Document<'_>) -> bool {
+pub(super) fn writes_by_pipeline(body: Document<'_>) -> bool {
     let stages = body.get("pipeline").and_then(|pipeline| pipeline.as_array());
     let last = stages.and_then(|stages| stages.values().last()).and_then(|stage| stage.as_document());
     let name = last.and_then(Document::first).map(|first| first.name);

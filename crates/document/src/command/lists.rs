@@ -66,11 +66,17 @@ fn name_and_type(collection: &DocumentBuf) -> DocumentBuf {
     builder.finish()
 }
 
+/// The databases of users, settings and sessions, which are there without a collection of a client.
+const SERVERS_OWN: [&str; 3] = ["admin", "config", "local"];
+
 fn list_databases(call: &Call<'_>) -> Result<Reply> {
     let filter = Filter::parse(call.document_or_empty("filter"), &call.context()?)?;
     let (mut reply, mut total, name_only) = (Reply::new(), 0_u64, call.is_set("nameOnly"));
     reply.open_array("databases");
-    let all = call.state.database.list_databases();
+    let mut all = call.state.database.list_databases();
+    all.extend(SERVERS_OWN.iter().map(|name| (*name).to_owned()));
+    all.sort_unstable();
+    all.dedup();
     for name in all.into_iter().filter(|name| call.request.client.sees_database(name)) {
         let mut database = DocumentBuilder::new();
         database.append("name", &name);

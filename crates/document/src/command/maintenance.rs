@@ -1,14 +1,17 @@
-//! Commands that look after the data: `validate`, `compact`, `fsync`.
+//! Commands that look after the data: `validate`, `compact`, `autoCompact`, `fsync`.
+
+use std::sync::Arc;
 
 use spinney::Shape;
 
+use super::auto_compact::{Config, FREE_SPACE_TARGET_MB};
 use super::call::{Call, Reply};
 use super::commands::Command;
 use super::indexes::{existing, is_view};
 use super::reply::count;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::num::u64_of;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Kind, Value};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Entry, IndexSpec};
@@ -38,15 +41,33 @@ pub(super) const COMMANDS: &[Command] = &[
             Field::optional("freeSpaceTargetMB", FieldType::Long).at_least(1),
         ])
         .needs(&[Privilege::on_collection("compact")]),
-    Command::new("fsync", Target::Value(&[]), "Makes everything durable that was committed.", fsync)
-        .fields(&[
-            Field::optional("lock", FieldType::Bool),
-            Field::optional("async", FieldType::Bool),
-            Field::optional("fsyncLockAcquisitionTimeoutMillis", FieldType::OneOf(&[Kind::Int32])),
-        ])
-        .needs(&[Privilege::on_cluster("fsync")])
-        .admin_only(),
-    Command::new("fsyncUnlock", Target::Value(&[]), "Would unlock the database.", fsync_unlock)
+    Command::new(
+        "autoCompact",
+        Target::Value(&[Kind::Bool, Kind::Null]),
+        "Keeps how files are to be compacted in the background, which the engine does in any case.",
+        auto_compact,
+    )
+    .fields(&[
+        Field::optional("freeSpaceTargetMB", FieldType::Long).at_least(1),
+        Field::optional("runOnce", FieldType::StrictBool),
+    ])
+    .needs(&[Privilege::on_cluster("compact")])
+    .admin_only(),
+    Command::new(
+        "fsync",
+        Target::Value(&[]),
+        "Makes everything durable that was committed; with a lock, writes wait.",
+        fsync,
+    )
+    .fields(&[
+        Field::optional("lock", FieldType::Bool),
+        Field::optional("async", FieldType::Bool),
+        Field::optional("fsyncLockAcquisitionTimeoutMillis", FieldType::OneOf(&[Kind::Int32])),
+    ])
+    .needs(&[Privilege::on_cluster("fsync")])
+    .admin_only(),
+    Command::new("fsyncUnlock", Target::Value(&[]), "Takes back a lock of 'fsync'.", fsync_unlock)
+        .any_fields()
         .needs(&[Privilege::on_cluster("unlock")])
         .admin_only(),
 ];
@@ -160,17 +181,49 @@ fn file_bytes(shape: &Shape) -> u64 {
     runs.sum::<u64>() + tree + shape.values.bytes
 }
 
-fn fsync(call: &Call<'_>) -> Result<Reply> {
-    if call.is_set("lock") {
-        let what = "fsync with 'lock' is not supported: a checkpoint of the engine copies a database that is in use";
-        return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
+fn auto_compact(call: &Call<'_>) -> Result<Reply> {
+    let Some(Value::Bool(enable)) = call.request.body.first().map(|first| first.value) else {
+        let what = "BSON field 'autoCompact.autoCompact' is missing but a required field";
+        return Err(Error::new(ErrorCode::IDL_FAILED_TO_PARSE, what));
+    };
+    if enable {
+        call.state.auto_compact.enable(Config {
+            free_space_target_mb: call.long("freeSpaceTargetMB").unwrap_or(FREE_SPACE_TARGET_MB),
+            run_once: call.is_set("runOnce"),
+        })?;
+    } else {
+        call.state.auto_compact.disable();
     }
-    call.state.database.engine().sync()?;
+    Ok(Reply::new())
+}
+
+/// How long `fsync` with a lock waits for the writes that run when it does not say it, in milliseconds.
+const LOCK_WAIT_MS: u64 = 90_000;
+
+fn fsync(call: &Call<'_>) -> Result<Reply> {
     let mut reply = Reply::new();
-    reply.append("numFiles", 1);
+    if !call.is_set("lock") {
+        call.state.database.engine().sync()?;
+        reply.append("numFiles", 1);
+        return Ok(reply);
+    }
+    // A wait of no time still takes a lock that is free.
+    let wait = call.long("fsyncLockAcquisitionTimeoutMillis").map(|wait| u64::try_from(wait).unwrap_or(0).max(1));
+    let environment = Arc::clone(call.state.database.environment());
+    let waiting = Interrupt::after(environment, wait.unwrap_or(LOCK_WAIT_MS));
+    let count = call.state.write_gate.lock(&call.interrupt, &waiting)?;
+    if let Err(error) = call.state.database.engine().flush() {
+        call.state.write_gate.unlock()?;
+        return Err(error.into());
+    }
+    reply.append("info", "now locked against writes, use db.fsyncUnlock() to unlock").append("lockCount", count);
+    reply.append("seeAlso", "the page on the server in the guide");
     Ok(reply)
 }
 
-fn fsync_unlock(_call: &Call<'_>) -> Result<Reply> {
-    Err(Error::new(ErrorCode::ILLEGAL_OPERATION, "fsyncUnlock called when not locked"))
+fn fsync_unlock(call: &Call<'_>) -> Result<Reply> {
+    let left = call.state.write_gate.unlock()?;
+    let mut reply = Reply::new();
+    reply.append("info", "fsyncUnlock completed").append("lockCount", left);
+    Ok(reply)
 }

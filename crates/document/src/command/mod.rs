@@ -4,6 +4,7 @@
 //! checked by its declaration ([`parse`]), its generic fields are read ([`generic`]), and it runs as a [`Call`].
 
 mod aggregate;
+pub mod auto_compact;
 mod bulk_write;
 pub mod call;
 mod capped;
@@ -58,6 +59,7 @@ pub mod timing;
 mod together;
 pub mod usage;
 pub mod verbosity;
+pub mod write_gate;
 mod writes;
 mod written;
 

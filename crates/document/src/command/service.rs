@@ -14,6 +14,7 @@ use super::scoped;
 use super::spec::{Access, Declaration};
 use super::state::{Counters, ServiceOptions, State};
 use super::table::table;
+use super::write_gate::Writing;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder};
 use crate::catalog::Namespace;
@@ -115,13 +116,15 @@ impl Service {
             started_ms: call.now_ms,
             interrupt: Arc::clone(&call.interrupt),
         });
-        let done = dispatch(&mut call).map_err(|error| call.placed(error)).map(|mut reply| {
-            if let Some(error) = call.write_concern_error() {
-                reply.append("writeConcernError", &error);
-            }
-            reply.append("ok", 1.0);
-            reply.finish()
-        });
+        let done = enter_gate(&call).and_then(|_writing| dispatch(&mut call)).map_err(|error| call.placed(error)).map(
+            |mut reply| {
+                if let Some(error) = call.write_concern_error() {
+                    reply.append("writeConcernError", &error);
+                }
+                reply.append("ok", 1.0);
+                reply.finish()
+            },
+        );
         self.note(&call, began_us, &done);
         done
     }
@@ -190,6 +193,18 @@ impl Service {
         };
         Counters::add(counter, 1);
     }
+}
+
+/// Commands that declare a write, and change no document.
+const NOT_HELD: [&str; 2] = ["abortTransaction", "setParameter"];
+
+/// Lets a command that writes begin, which waits while `fsync` has locked the database; nothing for another one.
+fn enter_gate<'g>(call: &Call<'g>) -> Result<Option<Writing<'g>>> {
+    let writes = call.command.access == Access::Write && !NOT_HELD.contains(&call.command.name);
+    if !writes && !generic::writes_by_pipeline(call.request.body) {
+        return Ok(None);
+    }
+    call.state.write_gate.enter(|| call.check()).map(Some)
 }
 
 /// Runs a command within its session.

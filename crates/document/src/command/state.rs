@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use spinney::Durability;
 
+use super::auto_compact::AutoCompact;
 use super::cursors::{Cursors, Limits};
 use super::kept_parameters::ClusterParameters;
 use super::lines::Lines;
@@ -15,6 +16,7 @@ use super::spec::Declaration;
 use super::timing::Timings;
 use super::usage::Usage;
 use super::verbosity::Verbosity;
+use super::write_gate::WriteGate;
 use crate::bson::DocumentBuilder;
 use crate::database::Database;
 use crate::session::{Sessions, Snapshots};
@@ -70,6 +72,10 @@ pub struct State {
     pub cursors: Cursors,
     /// The commands that run.
     pub operations: Operations,
+    /// What writes go through, and `fsync` closes.
+    pub write_gate: WriteGate,
+    /// How files are to be compacted in the background.
+    pub auto_compact: AutoCompact,
     /// What was done since the service began.
     pub counters: Counters,
     /// How much time commands took on each collection.
@@ -110,6 +116,8 @@ impl State {
             settings,
             cursors: Cursors::default(),
             operations: Operations::default(),
+            write_gate: WriteGate::default(),
+            auto_compact: AutoCompact::default(),
             counters: Counters::default(),
             usage: Usage::default(),
             timings: Timings::new(commands),

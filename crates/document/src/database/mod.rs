@@ -364,8 +364,15 @@ impl Database {
     /// `NamespaceNotFound` (26), `InvalidOptions` (72) for an option that cannot be changed, and those of
     /// [`CollectionOptions::parse`].
     pub fn modify_collection(&self, namespace: &str, changes: Document<'_>) -> Result<()> {
-        let changeable =
-            ["validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages", "size", "max"];
+        let changeable = [
+            "validator",
+            "validationLevel",
+            "validationAction",
+            "changeStreamPreAndPostImages",
+            "size",
+            "max",
+            "expireAfterSeconds",
+        ];
         if let Some(other) = changes.elements().find(|element| !changeable.iter().any(|name| element.name == *name)) {
             let what = format!("the option '{}' of a collection cannot be changed", other.name);
             return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));

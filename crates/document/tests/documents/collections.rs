@@ -258,6 +258,30 @@ fn validators_refuse_documents_by_level_and_action() {
 }
 
 #[test]
+fn documents_of_a_clustered_collection_expire_by_their_id() {
+    let db = open(&SimEnv::new(1));
+    let options = r#"{"clusteredIndex":{"key":{"_id":1},"unique":true},"expireAfterSeconds":10}"#;
+    db.create_collection("app.events", json(options).view()).unwrap();
+    let events = db.collection("app.events").unwrap().unwrap();
+    let date = |millis: i64| format!(r#"{{"_id":{{"$date":{{"$numberLong":"{millis}"}}}}}}"#);
+    for document in [date(-5), date(0), date(1000), date(1001), r#"{"_id":0}"#.to_owned(), r#"{"_id":"x"}"#.to_owned()]
+    {
+        events.insert_one(json(&document).view()).unwrap();
+    }
+    assert_eq!(events.expire(9_000).unwrap(), 1);
+    assert_eq!(events.expire(11_000).unwrap(), 2);
+    assert_eq!(events.documents().count(), 3);
+    db.modify_collection("app.events", json(r#"{"expireAfterSeconds":null}"#).view()).unwrap();
+    assert_eq!(events.expire(i64::MAX).unwrap(), 0);
+    db.modify_collection("app.events", json(r#"{"expireAfterSeconds":0}"#).view()).unwrap();
+    assert_eq!(events.expire(i64::MAX).unwrap(), 1);
+    for refused in [r#"{"expireAfterSeconds":1}"#, &options.replace(":10", ":-1")] {
+        let error = db.create_collection("app.refused", json(refused).view()).map(drop).unwrap_err();
+        assert_eq!(error.code().number(), 72);
+    }
+}
+
+#[test]
 fn documents_expire_by_their_oldest_date() {
     let db = open(&SimEnv::new(1));
     let sessions = db.collection_or_create("app.sessions").unwrap();

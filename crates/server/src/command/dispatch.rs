@@ -39,16 +39,16 @@ pub fn run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> O
         None
     };
     let Some(failure) = failure else {
-        let loss = if server.settings.test_commands && place(incoming) == Place::RetryableWrite {
-            server.fail_points.meet_write()
-        } else {
-            None
-        };
-        if loss == Some(Loss::Before) {
+        let may_be_lost = server.settings.test_commands && place(incoming) == Place::RetryableWrite;
+        if may_be_lost && server.fail_points.meet_write(Loss::Before, statements(incoming)) {
             return Outcome::Close;
         }
         let reply = run_command(server, session, incoming);
-        return if loss.is_some() { Outcome::Close } else { Outcome::Reply(completed(server, reply)) };
+        let is_new = || reply.view().element("retriedStmtIds").is_none();
+        if may_be_lost && is_new() && server.fail_points.meet_write(Loss::Behind, statements(incoming)) {
+            return Outcome::Close;
+        }
+        return Outcome::Reply(completed(server, reply));
     };
     if let Some(time) = failure.block {
         server.ending.wait(time);
@@ -61,10 +61,26 @@ pub fn run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> O
         None => run_command(server, session, incoming),
     };
     let reply = match &failure.write_concern_error {
-        Some(error) => with_write_concern_error(&reply, error, failure.labels.as_deref()),
+        Some(error) => with_write_concern_error(&reply, error, &failure.labels_behind_write(place(incoming))),
         None => reply,
     };
     Outcome::Reply(completed(server, reply))
+}
+
+/// How many statements a write has.
+fn statements(incoming: &Incoming<'_>) -> usize {
+    let name = match incoming.name() {
+        "insert" => "documents",
+        "update" => "updates",
+        "delete" => "deletes",
+        "bulkWrite" => "ops",
+        _ => return 1,
+    };
+    let sent_apart = incoming.sequences.iter().find(|(sequence, _)| *sequence == name);
+    match sent_apart {
+        Some((_, statements)) => statements.len(),
+        None => incoming.body.get(name).and_then(|array| array.as_array()).map_or(1, |array| array.count()),
+    }
 }
 
 /// Where a command runs.
@@ -144,7 +160,7 @@ fn run_of_library(server: &Server, session: &mut Session, incoming: &Incoming<'_
     role::wait_to_read(server, incoming)?;
     let reply = within_the_transaction(server, session, incoming, declared)?;
     Ok(match role::wait_for_members(server, incoming, reply.view()) {
-        Some(error) => with_write_concern_error(&reply, &error, None),
+        Some(error) => with_write_concern_error(&reply, &error, &[]),
         None => reply,
     })
 }
@@ -185,10 +201,10 @@ fn with_version(server: &Server, reply: &DocumentBuf) -> DocumentBuf {
 }
 
 /// The reply with a `writeConcernError`.
-fn with_write_concern_error(reply: &DocumentBuf, error: &DocumentBuf, labels: Option<&[String]>) -> DocumentBuf {
+fn with_write_concern_error(reply: &DocumentBuf, error: &DocumentBuf, labels: &[String]) -> DocumentBuf {
     let mut builder = DocumentBuilder::new();
     builder.append_all(reply.view()).append("writeConcernError", error);
-    if let Some(labels) = labels.filter(|labels| !labels.is_empty()) {
+    if !labels.is_empty() {
         builder.open_array("errorLabels");
         for label in labels {
             builder.push(label);

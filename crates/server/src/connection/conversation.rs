@@ -55,7 +55,7 @@ struct Conversation<'s> {
 /// Answers requests until the connection ends, and says why it did.
 pub fn serve(server: &Server, session: &mut Session, channel: Channel) -> End {
     let mut conversation = Conversation { server, session, channel, next_id: 1 };
-    let mut frames = Frames::default();
+    let mut frames = Frames::new(&server.messages);
     loop {
         let stranger = server.settings.auth && conversation.session.logins.is_empty();
         let bytes_max = if stranger { STRANGER_BYTES_MAX } else { MESSAGE_BYTES_MAX };

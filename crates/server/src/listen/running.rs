@@ -91,6 +91,7 @@ fn keep_house(server: &Server) {
             continue;
         }
         if sweeps % SWEEPS_OF_EXPIRY == 0
+            && let Some(_writing) = server.service.state().write_gate.try_enter()
             && let Err(error) = server.service.database().expire()
         {
             server.log.warning("expired documents cannot be removed", &[("error", error.message())]);

@@ -170,13 +170,16 @@ impl FailPoints {
         self.time_out.lock().step()
     }
 
-    /// How the connection of a retryable write is to be lost, if it is.
-    pub fn meet_write(&self) -> Option<Loss> {
+    /// Whether the connection of a retryable write of some statements is to be lost, before it or behind it. Each
+    /// statement that is written is met once: a write is asked about behind it only when it was not done before.
+    pub fn meet_write(&self, when: Loss, statements: usize) -> bool {
         let mut point = self.lost_write.lock();
-        let loss = point.loss?;
-        let acts = point.mode.step();
-        point.entered += i64::from(acts);
-        acts.then_some(loss)
+        if point.loss != Some(when) {
+            return false;
+        }
+        let acts = (0..statements.max(1)).filter(|_| point.mode.step()).count();
+        point.entered += i64::from(acts > 0);
+        acts > 0
     }
 
     /// What is to happen to a command of an application, if anything is.
@@ -285,6 +288,19 @@ pub enum Place {
 }
 
 impl Failure {
+    /// The labels of a write whose reply carries the error of the write concern: those that were asked for, or those
+    /// that the server would give.
+    #[must_use]
+    pub fn labels_behind_write(&self, place: Place) -> Vec<String> {
+        let code = self.write_concern_error.as_ref().and_then(|error| error.view().get("code")?.as_exact_i64());
+        let retryable = code.and_then(|code| i32::try_from(code).ok()).is_some_and(|code| RETRYABLE.contains(&code));
+        let own = || match place {
+            Place::RetryableWrite | Place::EndOfTransaction if retryable => vec!["RetryableWriteError".to_owned()],
+            _ => Vec::new(),
+        };
+        self.labels.clone().unwrap_or_else(own)
+    }
+
     /// The reply of a command that fails with the code.
     #[must_use]
     pub fn reply(&self, code: i32, place: Place) -> DocumentBuf {
@@ -358,14 +374,19 @@ mod tests {
     #[test]
     fn a_write_is_lost_before_or_behind() {
         let points = FailPoints::default();
-        assert_eq!(points.meet_write(), None);
+        assert!(!points.meet_write(Loss::Before, 1));
         let (times, before) =
             (spinney_document::doc! {"times": 1}, spinney_document::doc! {"failBeforeCommitExceptionCode": 1});
         let mode = || Value::Document(times.view());
         points.configure("onPrimaryTransactionalWrite", mode(), before.view()).unwrap();
-        assert_eq!((points.meet_write(), points.meet_write()), (Some(Loss::Before), None));
+        assert!(!points.meet_write(Loss::Behind, 1));
+        assert!(points.meet_write(Loss::Before, 1) && !points.meet_write(Loss::Before, 1));
         let entered = points.configure("onPrimaryTransactionalWrite", mode(), Document::empty()).unwrap();
-        assert_eq!((entered, points.meet_write()), (1, Some(Loss::Behind)));
+        assert!(entered == 1 && points.meet_write(Loss::Behind, 1));
+        // Statements are skipped, not commands.
+        let skip = spinney_document::doc! {"skip": 3};
+        points.configure("onPrimaryTransactionalWrite", Value::Document(skip.view()), Document::empty()).unwrap();
+        assert!(!points.meet_write(Loss::Behind, 3) && points.meet_write(Loss::Behind, 1));
     }
 
     #[test]
@@ -387,6 +408,10 @@ mod tests {
         assert_eq!(labels(failure.reply(11_600, Place::Alone)), None);
         assert!(labels(failure.reply(11_600, Place::RetryableWrite)).is_some());
         assert!(labels(failure.reply(112, Place::Transaction)).unwrap().contains("TransientTransactionError"));
+        let concern = Some(spinney_document::doc! {"code": 91});
+        let behind = Failure { write_concern_error: concern, ..Failure::default() };
+        assert_eq!(behind.labels_behind_write(Place::RetryableWrite), ["RetryableWriteError"]);
+        assert!(behind.labels_behind_write(Place::Alone).is_empty());
         let none = Failure { labels: Some(vec![]), ..Failure::default() };
         assert_eq!(labels(none.reply(11_600, Place::EndOfTransaction)), None);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use spinney_document::bson::Timestamp;
 use spinney_document::command::Service;
@@ -13,12 +13,16 @@ use super::counters::Counters;
 use super::ending::Ending;
 use super::fail_points::FailPoints;
 use super::history::History;
+use super::message_memory::MessageMemory;
 use super::replica::Replica;
 use super::settings::Settings;
 use super::topology::Topology;
 
 use crate::base::clock::{monotonic, now_ms};
 use crate::base::log::Log;
+
+/// How long a message may take beside the time of its bytes while others wait for memory.
+const MESSAGE_GRACE: Duration = Duration::from_secs(10);
 
 /// What the connections of a server share.
 #[derive(Debug)]
@@ -31,6 +35,8 @@ pub struct Server {
     pub topology: Topology,
     /// The connections that are open.
     pub connections: Arc<Connections>,
+    /// The memory of the messages that clients send.
+    pub messages: MessageMemory,
     /// Counters of the network.
     pub counters: Counters,
     /// Whether the server is to end.
@@ -64,6 +70,7 @@ impl Server {
         Self {
             topology: Topology::new(settings.replica_set.clone(), status.map(Arc::new)),
             connections: Connections::new(settings.connections_max),
+            messages: MessageMemory::new(settings.message_memory, MESSAGE_GRACE),
             counters: Counters::default(),
             ending: Ending::default(),
             accounts: Accounts::new(service.database().clone(), settings.key.as_ref()),

@@ -24,6 +24,10 @@ pub struct Settings {
     /// How many connections are open at a time; more are closed at once. Each takes a thread and up to 64 KiB while it
     /// is idle. Default: 20,000.
     pub connections_max: usize,
+    /// The most bytes of all messages together that clients send and that are not answered yet; connections wait in
+    /// their order for a message for which there is no room. Messages of up to 8 KiB do not count, replies neither. At
+    /// least 128 MiB, which is one message of the greatest length, compressed and not. Default: 1 GiB.
+    pub message_memory: usize,
     /// The words that the process was started with, as `getCmdLineOpts` shows them. Default: none.
     pub arguments: Vec<String>,
 }
@@ -37,6 +41,7 @@ impl Default for Settings {
             auth: false,
             test_commands: false,
             connections_max: 20_000,
+            message_memory: 1 << 30,
             arguments: Vec::new(),
         }
     }

@@ -257,7 +257,7 @@ fn lists_show_what_a_user_may_see() {
         databases.values().map(|database| database.as_document().unwrap().get("name").unwrap().to_string()).collect()
     };
     let all: Vec<String> = names(&mut root, r#"{"listDatabases": 1, "nameOnly": true}"#);
-    assert_eq!(all, [r#""admin""#, r#""app""#, r#""other""#]);
+    assert_eq!(all, [r#""admin""#, r#""app""#, r#""config""#, r#""local""#, r#""other""#]);
     let own: Vec<String> = names(&mut ada, r#"{"listDatabases": 1}"#);
     assert_eq!(own, [r#""app""#]);
     let own: Vec<String> = names(&mut ada, r#"{"listDatabases": 1, "authorizedDatabases": true}"#);
