@@ -192,6 +192,7 @@ fn every_command_is_parsed_strictly() {
                 Some(Kind::Document) => r#"{"find":"c"}"#,
                 Some(Kind::String) => r#""x""#,
                 Some(Kind::Array) => "[]",
+                Some(Kind::Bool) => "true",
                 Some(Kind::Int64) if kinds.len() == 1 => r#"{"$numberLong":"1"}"#,
                 _ => "1",
             },

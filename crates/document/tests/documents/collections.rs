@@ -268,7 +268,7 @@ fn documents_of_a_clustered_collection_expire_by_their_id() {
     {
         events.insert_one(json(&document).view()).unwrap();
     }
-    assert_eq!(events.expire(9_000).unwrap(), 1);
+    assert_eq!(events.expire(9_996).unwrap(), 1);
     assert_eq!(events.expire(11_000).unwrap(), 2);
     assert_eq!(events.documents().count(), 3);
     db.modify_collection("app.events", json(r#"{"expireAfterSeconds":null}"#).view()).unwrap();

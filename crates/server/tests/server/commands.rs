@@ -124,6 +124,25 @@ fn a_monitor_hears_of_the_server_until_the_server_ends() {
 }
 
 #[test]
+fn writes_wait_while_fsync_has_locked_the_database() {
+    let server = TestServer::new(|_| {});
+    let mut client = server.client();
+    client.ok("app", r#"{"insert": "c", "documents": [{"_id": 1}]}"#);
+    client.ok("admin", r#"{"fsync": 1, "lock": true}"#);
+    assert_eq!(client.code("app", r#"{"insert": "c", "documents": [{"_id": 2}], "maxTimeMS": 20}"#), 50);
+    let out = r#"{"aggregate": "c", "pipeline": [{"$out": "d"}], "cursor": {}, "maxTimeMS": 20}"#;
+    assert_eq!(client.code("app", out), 50);
+    assert_eq!(number(&client.ok("app", r#"{"count": "c"}"#), "n"), 1);
+    let mut waiting = server.client();
+    let insert =
+        spinney_document::bson::DocumentBuf::from_json(r#"{"insert": "c", "documents": [{"_id": 3}]}"#).unwrap();
+    waiting.send_command("app", insert.view(), false, false);
+    client.ok("admin", r#"{"fsyncUnlock": 1}"#);
+    assert!(waiting.reply().is_some());
+    assert_eq!(number(&client.ok("app", r#"{"count": "c"}"#), "n"), 2);
+}
+
+#[test]
 fn fail_points_fail_close_and_block() {
     let mut server = TestServer::new(test_commands);
     let mut client = server.client();
