@@ -134,8 +134,7 @@ fn writes_wait_while_fsync_has_locked_the_database() {
     assert_eq!(client.code("app", out), 50);
     assert_eq!(number(&client.ok("app", r#"{"count": "c"}"#), "n"), 1);
     let mut waiting = server.client();
-    let insert =
-        spinney_document::bson::DocumentBuf::from_json(r#"{"insert": "c", "documents": [{"_id": 3}]}"#).unwrap();
+    let insert = DocumentBuf::from_json(r#"{"insert": "c", "documents": [{"_id": 3}]}"#).unwrap();
     waiting.send_command("app", insert.view(), false, false);
     client.ok("admin", r#"{"fsyncUnlock": 1}"#);
     assert!(waiting.reply().is_some());
