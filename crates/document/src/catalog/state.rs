@@ -73,6 +73,8 @@ pub struct CollectionState {
     collation: Collated,
     /// How many searches by `_id` there were since the collection was opened.
     pub id_uses: Uses,
+    /// How many searches of all documents there were since the collection was opened.
+    pub scans: Uses,
     /// The only indexes that queries of some shapes may use.
     pub filters: IndexFilters,
 }
@@ -166,6 +168,7 @@ impl CollectionState {
             schema: Arc::new(RwLock::new(Arc::new(schema))),
             documents: DocumentCount::default(),
             id_uses: Uses::default(),
+            scans: Uses::default(),
             filters: IndexFilters::default(),
         }
     }

@@ -9,12 +9,12 @@ use spinney::Durability;
 use super::prepare::{Prepared, prepare, stamped};
 use super::transaction::DocumentTransaction;
 use super::validate::{Validation, validate};
-use crate::base::{Environment, Result};
+use crate::base::{Environment, Interrupt, Result};
 use crate::bson::{Document, DocumentBuf, ObjectIds, Value, ValueBuf};
 use crate::catalog::{Catalog, CollectionState, Namespace, Schema};
 use crate::collation::Collation;
-use crate::exec::Execution;
 use crate::exec::stored::{Documents, StoredDocument};
+use crate::exec::{Execution, Reader};
 use crate::expr::Context;
 use crate::keys::encode_id;
 use crate::plan::Query;
@@ -38,6 +38,8 @@ pub struct Collection {
     state: Arc<CollectionState>,
     ids: Arc<ObjectIds>,
     environment: Arc<dyn Environment>,
+    /// What ends the searches of writes early, and counts what they look at.
+    interrupt: Option<Arc<Interrupt>>,
 }
 
 impl Collection {
@@ -47,7 +49,27 @@ impl Collection {
         ids: Arc<ObjectIds>,
         environment: Arc<dyn Environment>,
     ) -> Self {
-        Self { catalog, state, ids, environment }
+        Self { catalog, state, ids, environment, interrupt: None }
+    }
+
+    /// The same collection, whose updates and deletes are ended early by an interrupt while they search, and tell it
+    /// what they look at.
+    #[must_use]
+    pub fn watched(mut self, interrupt: &Arc<Interrupt>) -> Self {
+        self.interrupt = Some(Arc::clone(interrupt));
+        self
+    }
+
+    /// A search for the documents of a write.
+    ///
+    /// # Errors
+    /// Those of [`Execution::open`].
+    pub(super) fn search<'r>(&self, reader: Box<dyn Reader + 'r>, query: &Arc<Query>) -> Result<Execution<'r>> {
+        let mut execution = Execution::open(reader, &self.state, Arc::clone(query))?;
+        if let Some(interrupt) = &self.interrupt {
+            execution.watch(interrupt);
+        }
+        Ok(execution)
     }
 
     /// The name.

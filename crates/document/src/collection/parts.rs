@@ -27,7 +27,7 @@ impl Collection {
         options: WriteOptions,
         mut each: impl FnMut(&mut DocumentTransaction, &Match) -> Result<Tally>,
     ) -> Result<Tally> {
-        let mut found = Execution::open(Box::new(self.snapshot()), self.state(), Arc::clone(query))?;
+        let mut found = self.search(Box::new(self.snapshot()), query)?;
         let mut total = Tally::default();
         loop {
             let part = take_part(&mut found)?;
@@ -100,7 +100,7 @@ impl DocumentTransaction {
     /// All documents that match a query in this transaction, with its own writes: they are found before the first of
     /// them is changed.
     pub(super) fn matches(&self, collection: &Collection, query: &Arc<Query>) -> Result<Vec<Match>> {
-        let mut found = Execution::open(Box::new(self.engine()), collection.state(), Arc::clone(query))?;
+        let mut found = collection.search(Box::new(self.engine()), query)?;
         let mut matches = Vec::new();
         while let Some(matched) = found.next_match()? {
             matches.push(matched);

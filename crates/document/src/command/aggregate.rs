@@ -16,6 +16,7 @@ use super::find::hint;
 use super::generic::ReadLevel;
 use super::reply::{cursor_option, first_batch, short};
 use super::spec::{Field, FieldType, Privilege, Target};
+use super::usage::Usage;
 use crate::aggregate::{Report, Rows};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Kind, Value};
@@ -250,28 +251,38 @@ impl Source for Found {
 
 /// What the service tells of itself when the command begins.
 #[derive(Debug)]
-struct Told(Vec<DocumentBuf>);
+struct Told {
+    rows: Vec<DocumentBuf>,
+    usage: Arc<Usage>,
+}
 
 impl Told {
     fn of(call: &Call<'_>, aggregation: &Aggregation) -> Self {
         let first = aggregation.pipeline().stages().first();
         let report = first.and_then(|stage| stage.as_report().cloned());
-        Self(match report {
+        let rows = match report {
             Some(report) if report.name == "$currentOp" => operations(call, report.spec.view()),
             Some(report) if ["$listLocalSessions", "$listSessions"].contains(&report.name) => {
                 sessions(call, report.spec.view())
             }
             _ => Vec::new(),
-        })
+        };
+        Self { rows, usage: Arc::clone(&call.state.usage) }
     }
 }
 
 impl Server for Told {
     fn report(&self, report: &Report) -> Result<Rows> {
         match report.name {
-            "$currentOp" | "$listLocalSessions" | "$listSessions" => Ok(Box::new(self.0.clone().into_iter().map(Ok))),
+            "$currentOp" | "$listLocalSessions" | "$listSessions" => {
+                Ok(Box::new(self.rows.clone().into_iter().map(Ok)))
+            }
             name => Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("{name} is not supported"))),
         }
+    }
+
+    fn append_latencies(&self, namespace: &str, histograms: bool, builder: &mut DocumentBuilder) {
+        self.usage.append_latencies(namespace, histograms, builder);
     }
 
     fn host(&self) -> String {

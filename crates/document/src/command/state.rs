@@ -79,7 +79,7 @@ pub struct State {
     /// What was done since the service began.
     pub counters: Counters,
     /// How much time commands took on each collection.
-    pub usage: Usage,
+    pub usage: Arc<Usage>,
     /// How often each command ran and how long it took.
     pub timings: Timings,
     /// Which commands are profiled, and which are slow.
@@ -119,7 +119,7 @@ impl State {
             write_gate: WriteGate::default(),
             auto_compact: AutoCompact::default(),
             counters: Counters::default(),
-            usage: Usage::default(),
+            usage: Arc::default(),
             timings: Timings::new(commands),
             profiler: Profiler::default(),
             slow: SlowCommands::default(),

@@ -81,7 +81,7 @@ impl Timing {
 }
 
 /// The class of a time.
-fn class_of(micros: u64) -> usize {
+pub(super) fn class_of(micros: u64) -> usize {
     let bits = u64::BITS - micros.leading_zeros();
     usize::try_from(bits).unwrap_or(CLASSES).min(CLASSES - 1)
 }

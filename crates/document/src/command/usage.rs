@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
+use super::timing::{CLASSES, class_of};
 use crate::bson::DocumentBuilder;
 
 /// The most collections that are counted.
@@ -15,8 +16,19 @@ const KINDS: [&str; 6] = ["queries", "getmore", "insert", "update", "remove", "c
 /// The use of collections since the service began.
 #[derive(Debug, Default)]
 pub struct Usage {
-    namespaces: Mutex<BTreeMap<String, [Times; KINDS.len()]>>,
+    namespaces: Mutex<BTreeMap<String, Collected>>,
 }
+
+/// The use of a collection.
+#[derive(Clone, Debug, Default)]
+struct Collected {
+    times: [Times; KINDS.len()],
+    /// How often a command of each group took a time of each class.
+    classes: [[u32; CLASSES]; GROUPS.len()],
+}
+
+/// The groups of kinds whose latencies `$collStats` tells.
+const GROUPS: [(&str, &[usize]); 3] = [("reads", &[0, 1]), ("writes", &[2, 3, 4]), ("commands", &[5])];
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
@@ -27,6 +39,13 @@ struct Times {
 impl Times {
     fn plus(self, other: Self) -> Self {
         Self { count: self.count + other.count, micros: self.micros.saturating_add(other.micros) }
+    }
+}
+
+impl Collected {
+    fn sum(&self, kinds: &[usize]) -> Times {
+        let times = kinds.iter().filter_map(|kind| self.times.get(*kind));
+        times.fold(Times::default(), |sum, times| sum.plus(*times))
     }
 }
 
@@ -48,8 +67,35 @@ impl Usage {
             }
             namespaces.insert(namespace.to_owned(), Default::default());
         }
-        if let Some(times) = namespaces.get_mut(namespace).and_then(|times| times.get_mut(kind)) {
+        let Some(used) = namespaces.get_mut(namespace) else { return };
+        if let Some(times) = used.times.get_mut(kind) {
             *times = times.plus(Times { count: 1, micros: i64::try_from(micros).unwrap_or(i64::MAX) });
+        }
+        for (classes, (_, kinds)) in used.classes.iter_mut().zip(GROUPS) {
+            if let Some(class) = classes.get_mut(class_of(micros)).filter(|_| kinds.contains(&kind)) {
+                *class = class.saturating_add(1);
+            }
+        }
+    }
+
+    /// Appends the latencies of a collection: `{reads: {latency, ops}, writes, commands, transactions}`, in
+    /// microseconds, with histograms whose buckets begin at powers of two.
+    pub fn append_latencies(&self, namespace: &str, histograms: bool, builder: &mut DocumentBuilder) {
+        let used = self.namespaces.lock().get(namespace).cloned().unwrap_or_default();
+        let none = [0; CLASSES];
+        let groups = GROUPS.iter().zip(&used.classes).map(|((name, kinds), classes)| (*name, used.sum(kinds), classes));
+        // A transaction is of no collection.
+        for (name, times, classes) in groups.chain([("transactions", Times::default(), &none)]) {
+            builder.open_document(name);
+            if histograms {
+                builder.open_array("histogram");
+                for (class, count) in classes.iter().enumerate().filter(|(_, count)| **count > 0) {
+                    let least = if class == 0 { 0 } else { 1_i64 << (class - 1) };
+                    builder.push_document().append("micros", least).append("count", i64::from(*count)).close();
+                }
+                builder.close();
+            }
+            builder.append("latency", times.micros).append("ops", times.count).close();
         }
     }
 
@@ -68,13 +114,12 @@ impl Usage {
     pub fn append_to(&self, builder: &mut DocumentBuilder, exists: &dyn Fn(&str) -> bool) {
         let mut namespaces = self.namespaces.lock();
         namespaces.retain(|namespace, _| exists(namespace));
-        for (namespace, times) in &*namespaces {
+        for (namespace, used) in &*namespaces {
             builder.open_document(namespace.as_bytes());
-            let sum = |kinds: &[usize]| kinds.iter().fold(Times::default(), |sum, kind| sum.plus(times[*kind]));
-            append(builder, "total", sum(&[0, 1, 2, 3, 4, 5]));
-            append(builder, "readLock", sum(&[0, 1]));
-            append(builder, "writeLock", sum(&[2, 3, 4]));
-            for (name, times) in KINDS.iter().zip(times) {
+            append(builder, "total", used.sum(&[0, 1, 2, 3, 4, 5]));
+            append(builder, "readLock", used.sum(&[0, 1]));
+            append(builder, "writeLock", used.sum(&[2, 3, 4]));
+            for (name, times) in KINDS.iter().zip(&used.times) {
                 append(builder, name, *times);
             }
             builder.close();
@@ -89,6 +134,20 @@ fn append(builder: &mut DocumentBuilder, name: &str, times: Times) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn latencies_are_told_by_groups_with_histograms() {
+        let usage = Usage::default();
+        usage.add("a.b", "find", 3);
+        usage.add("a.b", "getMore", 5);
+        usage.add("a.b", "delete", 1);
+        let mut builder = DocumentBuilder::new();
+        usage.append_latencies("a.b", true, &mut builder);
+        let shown = builder.finish().view().to_json();
+        let reads = r#"{"reads":{"histogram":[{"micros":2,"count":1},{"micros":4,"count":1}],"latency":8,"ops":2}"#;
+        assert!(shown.starts_with(reads), "{shown}");
+        assert!(shown.ends_with(r#""transactions":{"histogram":[],"latency":0,"ops":0}}"#), "{shown}");
+    }
 
     #[test]
     fn times_are_added_by_kind() {

@@ -19,10 +19,12 @@ impl Written<'_, '_> {
     /// # Errors
     /// `CommandNotSupportedOnView` (166); those of creating a collection.
     pub(super) fn collection(&self, create: bool) -> Result<Option<Collection>> {
-        if create {
-            return self.call.collection_or_create(&self.namespace).map(Some);
-        }
-        self.call.state.database.collection(self.namespace.as_str())
+        let found = if create {
+            Some(self.call.collection_or_create(&self.namespace)?)
+        } else {
+            self.call.state.database.collection(self.namespace.as_str())?
+        };
+        Ok(found.map(|collection| collection.watched(&self.call.interrupt)))
     }
 }
 

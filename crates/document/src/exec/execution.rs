@@ -259,14 +259,14 @@ impl Iterator for Execution<'_> {
     }
 }
 
-/// Counts the use of each index of a plan.
+/// Counts the use of each index of a plan, and the scans of all documents.
 fn note_uses(plan: &Plan, collection: &CollectionState) {
     match plan {
         Plan::Nothing => {}
         Plan::Id(_) => collection.id_uses.add(),
         Plan::Scan(scan) | Plan::Covered(scan) => match &scan.index {
             Some(index) => index.uses.add(),
-            None if scan.is_whole() => {}
+            None if scan.is_whole() => collection.scans.add(),
             None => collection.id_uses.add(),
         },
         Plan::Union(plans) => plans.iter().for_each(|plan| note_uses(plan, collection)),

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::aggregate::{self, Report, Rows};
 use crate::base::{Environment, Interrupt, Result};
-use crate::bson::ObjectIds;
+use crate::bson::{DocumentBuilder, ObjectIds};
 use crate::catalog::{Catalog, CollectionState, Namespace};
 use crate::collection::{Collection, WriteOptions};
 use crate::exec::Reader;
@@ -39,6 +39,10 @@ pub trait Server: fmt::Debug + Send + Sync {
     /// # Errors
     /// `NotImplemented` (238) for what the server does not tell.
     fn report(&self, report: &Report) -> Result<Rows>;
+
+    /// Appends how long commands on a collection took: a document for each kind of command, with a histogram when it is
+    /// asked for.
+    fn append_latencies(&self, namespace: &str, histograms: bool, builder: &mut DocumentBuilder);
 
     /// The name and port that clients reach the server by.
     fn host(&self) -> String;

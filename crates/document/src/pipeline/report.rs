@@ -62,13 +62,11 @@ fn statistics(
         match (element.name.as_str(), element.value) {
             (Some("latencyStats"), options) => {
                 let histograms = options.as_document().and_then(|options| options.get("histograms"));
+                let histograms = matches!(histograms, Some(Value::Bool(true)));
                 builder.open_document("latencyStats");
-                for kind in ["reads", "writes", "commands", "transactions"] {
-                    builder.open_document(kind).append("latency", 0_i64).append("ops", 0_i64);
-                    if matches!(histograms, Some(Value::Bool(true))) {
-                        builder.open_array("histogram").close();
-                    }
-                    builder.close();
+                match &collections.server {
+                    Some(server) => server.append_latencies(namespace.as_str(), histograms, &mut builder),
+                    None => return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, "latencyStats needs a server")),
                 }
                 builder.close();
             }
@@ -83,9 +81,10 @@ fn statistics(
                 builder.close();
             }
             (Some("queryExecStats"), _) => {
-                state.ok_or_else(not_found)?;
+                let scans = i64::try_from(state.ok_or_else(not_found)?.scans.count()).unwrap_or(i64::MAX);
                 builder.open_document("queryExecStats").open_document("collectionScans");
-                builder.append("total", 0_i64).append("nonTailable", 0_i64).close().close();
+                // A tailable cursor does not search: it follows the collection.
+                builder.append("total", scans).append("nonTailable", scans).close().close();
             }
             _ => {}
         }
