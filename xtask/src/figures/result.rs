@@ -192,6 +192,9 @@ fn written(step: &Value) -> Option<f64> {
 /// A result file with what tables can show: without seconds, latencies, counters, shapes and what is absent.
 pub(super) fn reduced(text: &str) -> Result<String, String> {
     let mut value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if value["partial"] == true {
+        return Err("the run was interrupted".to_owned());
+    }
     let runs = value["runs"].as_array_mut().ok_or("it has no runs")?;
     for step in runs.iter_mut().filter_map(|run| run["steps"].as_array_mut()).flatten().filter_map(Value::as_object_mut)
     {
@@ -246,10 +249,11 @@ mod tests {
 
     #[test]
     fn a_reduced_result_says_the_same() {
-        let reduced = Outcome::parse(&reduced(RESULT).unwrap()).unwrap();
+        let kept = Outcome::parse(&reduced(RESULT).unwrap()).unwrap();
+        assert!(reduced(r#"{"partial": true, "runs": []}"#).is_err());
         for figure in [Figure::Cost("rate"), Figure::Own("f"), Figure::Written(&["c"])] {
             let whole = Outcome::parse(RESULT).unwrap().engines[0].value(&column("s", figure));
-            assert_eq!(reduced.engines[0].value(&column("s", figure)), whole);
+            assert_eq!(kept.engines[0].value(&column("s", figure)), whole);
         }
     }
 }

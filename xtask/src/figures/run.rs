@@ -1,6 +1,6 @@
 //! The runs behind the figures: measures experiments, the most important first.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -52,18 +52,23 @@ pub(super) fn measure(given: &[&str], rewrite: impl Fn() -> Result<(), String>) 
         let wanted = |name: &&str| request.engines.as_ref().is_none_or(|engines| engines.contains(name));
         let engines = experiment.engines.split(',').filter(wanted).collect::<Vec<_>>().join(",");
         command.args(arguments(experiment, request.full, &engines)).arg("--json").arg(&made);
-        let done = run(experiment.name, &mut command).and_then(|()| {
-            let text = result::reduced(&read(&made)?).map_err(|why| format!("{}: {why}", made.display()))?;
-            write(&result_path(experiment.name), text.as_bytes(), 0o644)?;
-            rewrite()
-        });
-        if let Err(why) = done {
+        std::fs::remove_file(&made).ok();
+        // An engine that failed does not take the figures of the others with it.
+        let ran = run(experiment.name, &mut command);
+        let kept = keep(&made, experiment).and_then(|()| rewrite());
+        for why in [ran, kept].into_iter().filter_map(Result::err) {
             print(&format!("{why}\n"));
             failed.push(why);
         }
     }
     print(&format!("done after {} s\n", began.elapsed().as_secs()));
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+}
+
+/// Writes the result file of an experiment from what the lab wrote, if it was not interrupted.
+fn keep(made: &Path, experiment: &Experiment) -> Result<(), String> {
+    let text = result::reduced(&read(made)?).map_err(|why| format!("{}: {why}", made.display()))?;
+    write(&result_path(experiment.name), text.as_bytes(), 0o644)
 }
 
 /// The lab's arguments for an experiment.
