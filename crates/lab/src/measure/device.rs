@@ -14,6 +14,8 @@ pub struct DeviceStats(ProcFile);
 pub struct DeviceCounts {
     /// Read requests completed.
     pub reads: u64,
+    /// Write requests completed.
+    pub writes: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
@@ -26,6 +28,7 @@ impl DeviceCounts {
     pub fn since(self, earlier: Self) -> Self {
         Self {
             reads: self.reads.saturating_sub(earlier.reads),
+            writes: self.writes.saturating_sub(earlier.writes),
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
         }
@@ -55,8 +58,8 @@ impl DeviceStats {
 /// Fields of `/sys/block/*/stat`: reads, reads merged, sectors read, ms, writes, writes merged, sectors written, ...
 fn parse(text: &str) -> Option<DeviceCounts> {
     let fields: Vec<u64> = text.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
-    let (&reads, &read, &written) = (fields.first()?, fields.get(2)?, fields.get(6)?);
-    Some(DeviceCounts { reads, read_bytes: read * SECTOR_BYTES, written_bytes: written * SECTOR_BYTES })
+    let (&reads, &read, &writes, &written) = (fields.first()?, fields.get(2)?, fields.get(4)?, fields.get(6)?);
+    Some(DeviceCounts { reads, writes, read_bytes: read * SECTOR_BYTES, written_bytes: written * SECTOR_BYTES })
 }
 
 #[cfg(test)]
@@ -66,7 +69,10 @@ mod tests {
     #[test]
     fn counters_are_found_in_their_places() {
         let text = "    100   2   300   4   500   6   700   8   9   10   11\n";
-        assert_eq!(parse(text), Some(DeviceCounts { reads: 100, read_bytes: 153_600, written_bytes: 358_400 }));
+        assert_eq!(
+            parse(text),
+            Some(DeviceCounts { reads: 100, writes: 500, read_bytes: 153_600, written_bytes: 358_400 })
+        );
         assert_eq!(parse("1 2 3"), None);
     }
 }

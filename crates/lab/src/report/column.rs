@@ -106,7 +106,7 @@ pub fn has_reads(summary: &Summary<'_>, step: usize) -> bool {
 }
 
 /// What the whole machine did in the step (`vmstat`, `iostat`), shares in percent of all processors.
-pub const SYSTEM: [Measure; 7] = [
+pub const SYSTEM: [Measure; 11] = [
     plain("us", "percent of all processors in processes, whoever's", |step| Some(100.0 * step.system?.user)),
     plain("sy", "percent of all processors in the kernel", |step| Some(100.0 * step.system?.system)),
     plain("wa", "percent of all processors idle while a process waited for storage", |step| {
@@ -118,9 +118,27 @@ pub const SYSTEM: [Measure; 7] = [
         "percent of all processors used by other processes, the kernel's own threads and other virtual machines; above 10 the step is marked `~`",
         |step| Some(100.0 * step.system?.others?),
     ),
+    plain("r/s", "read requests per second of the whole device, by all processes", |step| {
+        per_second(step, step.done()?.device_reads)
+    }),
+    plain("w/s", "write requests per second of the whole device, by all processes", |step| {
+        per_second(step, step.done()?.device_writes)
+    }),
+    plain("MBr/s", "MB read per second from the whole device, by all processes", |step| {
+        Some(per_second(step, step.done()?.device_read_kib)? * 1024.0 / 1e6)
+    }),
+    plain("MBw/s", "MB written per second to the whole device, by all processes", |step| {
+        Some(per_second(step, step.done()?.device_written_kib)? * 1024.0 / 1e6)
+    }),
     plain("GBr", "GB read from storage in the whole step", |step| gigabytes(step, step.done()?.read_kib)),
     plain("GBw", "GB written to storage in the whole step", |step| gigabytes(step, step.done()?.written_kib)),
 ];
+
+/// What each second of a step costs, from what each operation does.
+fn per_second(step: &Step, per_operation: Option<f64>) -> Option<f64> {
+    let cost = step.done()?;
+    Some(per_operation? * cost.operations.max(1) as f64 / cost.seconds).filter(|rate| rate.is_finite())
+}
 
 fn gigabytes(step: &Step, kib_per_operation: Option<f64>) -> Option<f64> {
     Some(kib_per_operation? * 1024.0 * step.done()?.operations.max(1) as f64 / 1e9)
@@ -252,6 +270,15 @@ pub fn explanations(report: &Report, summary: &Summary<'_>) -> Vec<(String, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::model::Cost;
+
+    #[test]
+    fn requests_of_the_device_are_told_for_each_second() {
+        let cost = Cost { operations: 10, seconds: 2.0, device_writes: Some(3.0), ..Cost::default() };
+        let step = Step { cost: Some(cost), ..Step::default() };
+        let of = |title| SYSTEM.iter().find(|measure| measure.title == title).and_then(|measure| (measure.of)(&step));
+        assert_eq!((of("w/s"), of("r/s")), (Some(15.0), None));
+    }
 
     /// The page that reports name must have every column that they can show.
     #[test]

@@ -167,6 +167,12 @@ pub struct Cost {
     pub device_read_kib: Option<f64>,
     /// KiB sent to the whole device per operation, by all processes.
     pub device_written_kib: Option<f64>,
+    /// Read requests to the whole device per operation, by all processes.
+    #[serde(default)]
+    pub device_reads: Option<f64>,
+    /// Write requests to the whole device per operation, by all processes.
+    #[serde(default)]
+    pub device_writes: Option<f64>,
 }
 
 /// Operations of one kind.
@@ -266,6 +272,8 @@ impl Cost {
             &mut self.switches,
             &mut self.device_read_kib,
             &mut self.device_written_kib,
+            &mut self.device_reads,
+            &mut self.device_writes,
         ];
         for value in optional.into_iter().flatten() {
             *value *= factor;

@@ -43,6 +43,8 @@ pub(super) fn cost(
         space_amplification: None,
         device_read_kib: usage.device.map(|device| kib(device.read_bytes)),
         device_written_kib: usage.device.map(|device| kib(device.written_bytes)),
+        device_reads: usage.device.map(|device| per_operation(device.reads as f64)),
+        device_writes: usage.device.map(|device| per_operation(device.writes as f64)),
     }
 }
 
