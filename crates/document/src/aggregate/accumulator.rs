@@ -188,15 +188,19 @@ impl Accumulator {
     ///
     /// # Errors
     /// As [`Self::add`].
+    #[inline]
     pub fn add_value(&self, state: &mut State, value: Val<'_>) -> Result<usize> {
+        let State::Sum(sum) = state else { return self.add_to_other(state, value) };
+        if let Some(number) = value.value().as_number() {
+            sum.add(number, value.value().kind());
+        }
+        Ok(0)
+    }
+
+    /// Adds a value to a state that is no sum.
+    fn add_to_other(&self, state: &mut State, value: Val<'_>) -> Result<usize> {
         let bytes = |value: &ValueBuf| size_of::<ValueBuf>() + value.payload().len();
         Ok(match (&self.kind, state) {
-            (_, State::Sum(sum)) => {
-                if let Some(number) = value.value().as_number() {
-                    sum.add(number, value.value().kind());
-                }
-                0
-            }
             (_, State::Average(sum, count)) => {
                 if let Some(number) = value.value().as_number() {
                     sum.add_for_mean(number, value.value().kind());

@@ -13,7 +13,6 @@ use super::row::Row;
 use super::scan::{CollectionScan, IdLookup, IndexScan};
 use super::sort::SortAll;
 use super::stored::StoredDocument;
-use crate::aggregate::Lent;
 use crate::aggregate::lend::Take;
 use crate::base::{Interrupt, Result, Summary};
 use crate::bson::{DocumentBuf, DocumentBuilder, Value};
@@ -194,12 +193,18 @@ impl<'r> Execution<'r> {
             return Ok(false);
         }
         let left = &mut self.left;
-        let mut counted = |row: Lent<'_>| {
-            *left -= 1;
-            Ok(take(row)? && *left > 0)
-        };
         let (root, row) = (&mut self.root, &mut self.row);
-        let more = if keys { root.lend_keys(&run, row, &mut counted) } else { root.lend(&run, row, &mut counted) };
+        let mut lend = |take: &mut Take<'_>| match keys {
+            true => root.lend_keys(&run, row, take),
+            false => root.lend(&run, row, take),
+        };
+        let more = match self.query.limit {
+            None => lend(take),
+            Some(_) => lend(&mut |row| {
+                *left -= 1;
+                Ok(take(row)? && *left > 0)
+            }),
+        };
         self.counts.tell();
         if !matches!(more, Ok(true)) {
             self.left = 0;

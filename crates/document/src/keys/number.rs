@@ -218,12 +218,32 @@ pub(super) fn decode_plain(key: &[u8], mask: u8, code: u8) -> Option<(Value<'sta
     if code == types::DECIMAL || code == types::NEGATIVE_ZERO_DECIMAL {
         return None;
     }
-    let (tag, payload) = key.split_first()?;
-    let tag = tag ^ mask;
+    let tag = key.first()? ^ mask;
     let negative = tag < ZERO;
     let (mirrored, flip) = if negative { (ZERO + (ZERO - tag), !mask) } else { (tag, mask) };
     let signed = |double: f64| Value::Double(if negative { -double } else { double });
-    let number = |bytes: &[u8]| bytes.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(byte ^ flip));
+    if tag == NAN || mirrored <= SMALL || mirrored >= LARGE {
+        return decode_rare(key, (tag, mirrored), flip, code);
+    }
+    let len = usize::from(mirrored - SMALL);
+    let integral = read_flipped(key, 1, len, flip)?;
+    let whole = (integral >> 1).cast_signed();
+    if integral & 1 == 1 {
+        let fraction = read_flipped(key, 1 + len, 7, flip)?;
+        let behind = nearest_f64((fraction >> 4).cast_signed()) / 4_503_599_627_370_496.0;
+        return (fraction & 1 == 0).then_some((signed(nearest_f64(whole) + behind), len + 8));
+    }
+    let whole = if code == types::DOUBLE {
+        signed(nearest_f64(whole))
+    } else {
+        integer(if negative { -whole } else { whole }, code)
+    };
+    Some((whole, 1 + len))
+}
+
+/// As [`decode_plain`], of NaN, zero, and magnitudes that are stored as doubles, by their tag, also as that of the
+/// magnitude.
+fn decode_rare(key: &[u8], (tag, mirrored): (u8, u8), flip: u8, code: u8) -> Option<(Value<'static>, usize)> {
     match (tag, mirrored) {
         (NAN, _) => Some((Value::Double(f64::NAN), 1)),
         (ZERO, _) => {
@@ -236,29 +256,33 @@ pub(super) fn decode_plain(key: &[u8], mask: u8, code: u8) -> Option<(Value<'sta
             Some((zero, 1))
         }
         (_, SMALL | LARGE) => {
-            let bits = number(payload.get(..8)?);
+            let bits = read_flipped(key, 1, 8, flip)?;
             let double = f64::from_bits(bits >> if mirrored == SMALL { 2 } else { 1 });
-            let least = negative && double == 9_223_372_036_854_775_808.0 && code != types::DOUBLE;
-            (bits & 1 == 0).then_some((if least { Value::Int64(i64::MIN) } else { signed(double) }, 9))
-        }
-        (_, SMALL..LARGE) => {
-            let len = usize::from(mirrored - SMALL);
-            let (integral, rest) = payload.split_at_checked(len)?;
-            let (integral, len) = (number(integral), 1 + len);
-            let whole = (integral >> 1).cast_signed();
-            if integral & 1 == 1 {
-                let fraction = number(rest.get(..7)?);
-                let behind = nearest_f64((fraction >> 4).cast_signed()) / 4_503_599_627_370_496.0;
-                return (fraction & 1 == 0).then_some((signed(nearest_f64(whole) + behind), len + 7));
-            }
-            let whole = if code == types::DOUBLE {
-                signed(nearest_f64(whole))
+            let negative = tag < ZERO;
+            let number = if negative && double == 9_223_372_036_854_775_808.0 && code != types::DOUBLE {
+                Value::Int64(i64::MIN)
             } else {
-                integer(if negative { -whole } else { whole }, code)
+                Value::Double(if negative { -double } else { double })
             };
-            Some((whole, len))
+            (bits & 1 == 0).then_some((number, 9))
         }
         _ => None,
+    }
+}
+
+/// The big-endian number of `len` bytes of a key, 1 to 8, from its byte `at` on, each complemented by `flip`. It is one
+/// load of eight bytes, of which those of other fields are shifted out, where the key has as many.
+#[inline]
+fn read_flipped(key: &[u8], at: usize, len: usize, flip: u8) -> Option<u64> {
+    let load = |bytes: &[u8; 8]| u64::from_be_bytes(*bytes) ^ u64::from_ne_bytes([flip; 8]);
+    let rest = key.get(at..)?;
+    if let Some(bytes) = rest.first_chunk() {
+        return Some(load(bytes) >> (64 - 8 * len));
+    }
+    let end = key.get(..at + len)?;
+    match end.last_chunk() {
+        Some(bytes) => Some(load(bytes) & (u64::MAX >> (64 - 8 * len))),
+        None => Some(rest[..len].iter().fold(0, |sum, byte| sum << 8 | u64::from(byte ^ flip))),
     }
 }
 

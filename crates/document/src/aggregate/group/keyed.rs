@@ -30,8 +30,40 @@ pub(super) struct Keyed {
     repeated: Vec<(usize, i64, bson::Kind)>,
     /// The values of the fields that are needed.
     slots: Vec<Slot>,
-    /// The bytes of the first fields of the last key, if they are an id.
-    begin: Option<Vec<u8>>,
+    /// The first fields of the last key, if they are an id.
+    begin: Option<Begin>,
+}
+
+/// The bytes with which the keys of a group begin.
+#[derive(Debug, Default)]
+struct Begin {
+    bytes: Vec<u8>,
+    /// The first bytes as a big-endian number when there are 1 to 8 of them, and a mask of these in a number of eight
+    /// bytes; the mask is 0 otherwise.
+    head: u64,
+    mask: u64,
+}
+
+impl Begin {
+    fn set(&mut self, bytes: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        (self.head, self.mask) = (0, 0);
+        if (1..=8).contains(&bytes.len()) {
+            let mut head = [0; 8];
+            head[..bytes.len()].copy_from_slice(bytes);
+            (self.head, self.mask) = (u64::from_be_bytes(head), u64::MAX << (64 - 8 * bytes.len()));
+        }
+    }
+
+    /// Whether a key begins so.
+    #[inline]
+    fn begins(&self, key: &[u8]) -> bool {
+        match key.first_chunk() {
+            Some(head) if self.mask != 0 => u64::from_be_bytes(*head) & self.mask == self.head,
+            _ => key.starts_with(&self.bytes),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -77,8 +109,8 @@ impl Slot {
 pub(super) enum Read {
     /// Its row belongs to the group of the one before.
     Same,
-    /// The id of its group, which may be that of the one before.
-    Id(ValueBuf),
+    /// It may belong to another group: [`Keyed::id`].
+    Id,
     /// Too little: the document must be looked at.
     Unknown,
 }
@@ -143,11 +175,11 @@ impl Keyed {
     #[inline]
     pub(super) fn read(&mut self, row: &KeyRow<'_>) -> Result<Read> {
         let mut types = TypeReader::new(row.types);
-        let begun = self.begin.as_ref().is_some_and(|begin| row.fields.starts_with(begin));
+        let begun = self.begin.as_ref().is_some_and(|begin| begin.begins(row.fields));
         let (mut rest, mut from) = (row.fields, 0);
         if begun && self.skipped > 0 {
             from = self.skipped;
-            let begin = self.begin.as_ref().map_or(0, Vec::len);
+            let begin = self.begin.as_ref().map_or(0, |begin| begin.bytes.len());
             if types.is_default() {
                 rest = &row.fields[begin..];
             } else {
@@ -172,7 +204,11 @@ impl Keyed {
                 _ => (self.slots[slot], rest) = (Slot::Other(value), behind),
             }
         }
-        if begun { Ok(Read::Same) } else { self.begin(row.fields).map(Read::Id) }
+        if begun {
+            return Ok(Read::Same);
+        }
+        self.begin(row.fields)?;
+        Ok(Read::Id)
     }
 
     fn unknown(&mut self) -> Read {
@@ -185,18 +221,21 @@ impl Keyed {
         self.begin = None;
     }
 
-    /// The id of the key that was just read. Keys that begin like it belong to its group.
-    fn begin(&mut self, fields: &[u8]) -> Result<ValueBuf> {
+    /// Keys that begin like this one, which was just read, belong to its group.
+    fn begin(&mut self, fields: &[u8]) -> Result<()> {
         if let Some(lead) = self.lead {
             let mut len = 0;
             for field in &self.fields[..lead] {
                 len += field_len(&fields[len..], field.direction).ok_or_else(broken)?;
             }
-            let begin = self.begin.get_or_insert_default();
-            begin.clear();
-            begin.extend_from_slice(&fields[..len]);
+            self.begin.get_or_insert_default().set(&fields[..len]);
         }
-        Ok(match &self.id {
+        Ok(())
+    }
+
+    /// The id of the group of the key that was just read.
+    pub(super) fn id(&self) -> ValueBuf {
+        match &self.id {
             Id::Constant(id) => id.clone(),
             Id::Field(slot) => self.slots[*slot].view().into(),
             Id::Document(parts) => {
@@ -206,7 +245,7 @@ impl Keyed {
                 }
                 builder.finish().into()
             }
-        })
+        }
     }
 
     /// Adds the values of the key that was just read, but for those that are the same for all rows. The bytes that are

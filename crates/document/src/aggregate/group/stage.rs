@@ -86,8 +86,8 @@ fn gather_keys(group: &Group, gathering: &mut Gathering<'_>, mut keyed: Keyed, l
             keyed.add_repeated(last, std::mem::take(&mut rows));
         }
         match (read, row) {
-            (Read::Id(id), Lent::Key(KeyRow { document, .. })) => {
-                if !gathering.place(id, &|| Ok(with_fields(document()?.view(), &reads)))? {
+            (Read::Id, Lent::Key(KeyRow { document, .. })) => {
+                if !gathering.place(keyed.id(), &|| Ok(with_fields(document()?.view(), &reads)))? {
                     keyed.forget();
                     return Ok(true);
                 }

@@ -64,34 +64,33 @@ impl Current {
     /// Adds a row; the group before it when it begins another one.
     #[inline]
     fn take(&mut self, row: Lent<'_>) -> Result<Option<DocumentBuf>> {
-        let read = match &row {
-            Lent::Key(key) => self.keyed.read(key)?,
-            Lent::Document(_) => Read::Unknown,
+        let Lent::Key(key) = row else { return self.take_document(row) };
+        let finished = match self.keyed.read(&key)? {
+            Read::Same => None,
+            Read::Id => self.enter(self.keyed.id())?,
+            Read::Unknown => return self.take_document(row),
         };
-        let mut finished = None;
-        match read {
-            Read::Same => {}
-            Read::Id(id) => finished = self.enter(id)?,
-            Read::Unknown => {
-                let own;
-                let document = match row {
-                    Lent::Document(document) => document,
-                    Lent::Key(key) => {
-                        own = (key.document)()?;
-                        own.view()
-                    }
-                };
-                finished = self.enter(self.group.id_of(document)?)?;
-                if let Some(gathered) = &mut self.gathered {
-                    let bytes = self.group.add(gathered, document)?;
-                    self.keep(bytes)?;
-                }
-                return Ok(finished);
-            }
-        }
         self.rows += 1;
         if let Some(gathered) = &mut self.gathered {
             let bytes = self.keyed.add(&self.group, gathered)?;
+            self.keep(bytes)?;
+        }
+        Ok(finished)
+    }
+
+    /// Adds a row by its document.
+    fn take_document(&mut self, row: Lent<'_>) -> Result<Option<DocumentBuf>> {
+        let own;
+        let document = match row {
+            Lent::Document(document) => document,
+            Lent::Key(key) => {
+                own = (key.document)()?;
+                own.view()
+            }
+        };
+        let finished = self.enter(self.group.id_of(document)?)?;
+        if let Some(gathered) = &mut self.gathered {
+            let bytes = self.group.add(gathered, document)?;
             self.keep(bytes)?;
         }
         Ok(finished)

@@ -32,6 +32,7 @@ impl Default for Sum {
 
 impl Sum {
     /// Adds a number of a type.
+    #[inline]
     pub fn add(&mut self, number: Number, kind: Kind) {
         let widest = match kind {
             Kind::Int32 => Widest::Int32,
@@ -60,6 +61,7 @@ impl Sum {
         self.add(number, if matches!(number, Number::Int(_)) { Kind::Double } else { kind });
     }
 
+    #[inline]
     fn add_double(&mut self, number: f64) {
         let total = self.double + number;
         // Neumaier's compensation.
