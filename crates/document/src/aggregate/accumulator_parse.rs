@@ -4,7 +4,7 @@ use super::accumulator::{Accumulator, Kind};
 use super::stage::error;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuilder, Element, Value};
-use crate::expr::{Context, Expression, PercentileSpec, count_of};
+use crate::expr::{Context, Expression, PercentileSpec, count_of, no_javascript};
 use crate::path::Sort;
 
 /// The accumulators that take one expression.
@@ -97,7 +97,7 @@ pub(super) fn accumulator(name: &str, operand: Value<'_>, context: &Context) -> 
         "$firstN" | "$lastN" | "$minN" | "$maxN" => return counted(name, operand, context).map(Some),
         "$top" | "$bottom" | "$topN" | "$bottomN" => return ordered(name, operand, context).map(Some),
         "$median" | "$percentile" => return percentile(name, operand, context).map(Some),
-        "$accumulator" => return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, "$accumulator is not supported")),
+        "$accumulator" => return Err(no_javascript()),
         _ => return Ok(None),
     };
     Accumulator::new(kind, operand, context).map(Some)

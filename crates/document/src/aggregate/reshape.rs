@@ -10,6 +10,7 @@ use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::expr::{Env, Expression, Val};
 use crate::projection::{Projection, Use};
 use crate::query::Filter;
+use crate::query::parse::NO_WHERE;
 
 /// `$match`.
 #[derive(Debug)]
@@ -54,7 +55,12 @@ pub(super) fn read_match(parser: &Parser<'_>, _: &'static str, value: Value<'_>)
     let Value::Document(filter) = value else {
         return Err(error(15959, "the match filter must be an expression in an object"));
     };
-    Ok(vec![Arc::new(Match(Filter::parse(filter, parser.context)?))])
+    let filter = Filter::parse(filter, parser.context).map_err(|wrong| match wrong.code().number() {
+        // A pipeline has no place for it, with or without JavaScript.
+        NO_WHERE => Error::bad_value("$where is not allowed in this context"),
+        _ => wrong,
+    })?;
+    Ok(vec![Arc::new(Match(filter))])
 }
 
 /// `$project`, `$addFields`, `$set`, `$unset`.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -19,7 +19,7 @@ use super::options::CollectionOptions;
 use super::record::{Past, Recorder, database_event, event, is_record};
 use super::row::{self, NUMBER_KEY, Row};
 use super::same_index::is_there;
-use super::state::{CHANGE_WAIT, CollectionState, Index, Schema};
+use super::state::{CollectionState, Index, Schema};
 use super::tables::{CATALOG, collection_table, index_table, is_ours, is_spill, table_options};
 use crate::base::{Environment, Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp};
@@ -28,6 +28,9 @@ use crate::notes::Note;
 
 /// The most indexes of a collection, with that of `_id`.
 pub const INDEXES_MAX: usize = 64;
+
+/// How many milliseconds a change of a collection waits for transactions, unless set otherwise.
+const CHANGE_WAIT_MS: u64 = 10_000;
 
 /// What the names of collections begin with that are filled to replace others. They are dropped at open.
 const TEMPORARY_PREFIX: &str = "tmp.agg_out.";
@@ -61,6 +64,8 @@ pub struct Catalog {
     pub(super) names: RwLock<BTreeMap<Namespace, Entry>>,
     /// The next number of a table.
     pub(super) changing: Mutex<u64>,
+    /// How many milliseconds a change of a collection waits for transactions. It orders nothing.
+    change_wait_ms: AtomicU64,
     /// How many transactions are open that lock what they write.
     locking: Arc<AtomicUsize>,
     recorder: Recorder,
@@ -111,6 +116,7 @@ impl Catalog {
             committer,
             names,
             changing,
+            change_wait_ms: AtomicU64::new(CHANGE_WAIT_MS),
             locking,
             recorder,
             watched: Mutex::default(),
@@ -360,13 +366,23 @@ impl Catalog {
         Ok(())
     }
 
+    /// How long a change of a collection waits for the transactions that write to it: 10 seconds by default.
+    pub fn change_wait(&self) -> Duration {
+        Duration::from_millis(self.change_wait_ms.load(Ordering::Relaxed))
+    }
+
+    /// Changes [`Self::change_wait`], from the next change on.
+    pub fn set_change_wait(&self, ms: u64) {
+        self.change_wait_ms.store(ms, Ordering::Relaxed);
+    }
+
     /// Drops a collection or view; whether there was one.
     ///
     /// # Errors
     /// `LockTimeout` (24) while a transaction writes to the collection; those of the engine.
     pub fn drop_namespace(&self, namespace: &Namespace) -> Result<bool> {
         let _changing = self.changing.lock();
-        self.drop_locked(namespace, CHANGE_WAIT, |_| Ok(true))
+        self.drop_locked(namespace, self.change_wait(), |_| Ok(true))
     }
 
     /// Drops a collection that no transaction writes to now and that has no documents.
@@ -397,7 +413,7 @@ impl Catalog {
                 self.commit(None, |txn, _| txn.delete(&self.table, namespace.as_str()))?;
                 Vec::new()
             }
-            Entry::Collection(state) => state.change_within(wait, |schema| {
+            Entry::Collection(state) => state.change(wait, |schema| {
                 if !may(state)? {
                     return Ok((schema.clone(), Vec::new()));
                 }
@@ -481,7 +497,7 @@ impl Catalog {
         to: &Namespace,
         before: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let tables: Vec<String> = target.change(|schema| {
+        let tables: Vec<String> = target.change(self.change_wait(), |schema| {
             before()?;
             self.rename_row(&state, from, to, Some((target, schema)))?;
             Ok((Schema { dropped: true, ..schema.clone() }, tables_of(target, schema)))
@@ -500,7 +516,7 @@ impl Catalog {
         to: &Namespace,
         replaced: Option<(&CollectionState, &Schema)>,
     ) -> Result<()> {
-        state.change(|schema| {
+        state.change(self.change_wait(), |schema| {
             let renamed = Schema { namespace: to.clone(), ..schema.clone() };
             let row = row::encode(state.number, &renamed);
             let mut told = event("rename", from.as_str(), schema.uuid);
@@ -530,7 +546,7 @@ impl Catalog {
     /// `CannotCreateIndex` (67) beyond [`INDEXES_MAX`]; those of [`CollectionState::change`] and of the engine.
     pub fn add_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<(Vec<Arc<Index>>, Snapshot)> {
         let mut next = self.changing.lock();
-        state.change(|schema| {
+        state.change(self.change_wait(), |schema| {
             let snapshot = self.engine.snapshot();
             if schema.dropped {
                 return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
@@ -555,7 +571,7 @@ impl Catalog {
     /// As [`Self::add_indexes`].
     pub fn add_again(&self, state: &CollectionState, spec: &IndexSpec) -> Result<(Arc<Index>, Snapshot)> {
         let mut next = self.changing.lock();
-        state.change(|schema| {
+        state.change(self.change_wait(), |schema| {
             let snapshot = self.engine.snapshot();
             if schema.dropped {
                 return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
@@ -591,7 +607,7 @@ impl Catalog {
     /// Those of [`CollectionState::change`] and of the engine.
     pub fn finish_indexes(&self, state: &CollectionState, built: &[Arc<Index>]) -> Result<()> {
         let _changing = self.changing.lock();
-        state.change(|schema| {
+        state.change(self.change_wait(), |schema| {
             let mut changed = schema.clone();
             let now = self.engine.snapshot().seqnum();
             for index in &mut changed.indexes {
@@ -616,7 +632,7 @@ impl Catalog {
     /// Those of [`CollectionState::change`] and of the engine.
     pub fn drop_indexes(&self, state: &CollectionState, numbers: &[u64]) -> Result<()> {
         let _changing = self.changing.lock();
-        let dropped = state.change(|schema| {
+        let dropped = state.change(self.change_wait(), |schema| {
             let mut changed = schema.clone();
             changed.indexes.retain(|index| !numbers.contains(&index.number));
             if !changed.dropped {
@@ -645,7 +661,7 @@ impl Catalog {
     /// What `change` says; those of [`CollectionState::change`] and of the engine.
     pub fn modify(&self, state: &CollectionState, change: impl FnOnce(&mut Schema) -> Result<()>) -> Result<()> {
         let _changing = self.changing.lock();
-        state.change(|schema| {
+        state.change(self.change_wait(), |schema| {
             let mut changed = schema.clone();
             change(&mut changed)?;
             if schema.dropped {

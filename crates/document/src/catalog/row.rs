@@ -9,6 +9,7 @@
 //! | `uuid` | binary of subtype 4 |
 //! | `options` | the options as they were given |
 //! | `indexes` | array of documents, see below; a view has none |
+//! | `sortKeys` | the version of the rules by which sort keys are made, where the collection or an index has a collation; `ICU4X 2.4` where it is missing |
 //!
 //! An index has `n`, its number, int64; `spec`, the specification; `ready`, bool; `multikey`, an int64 of bits for each
 //! field.
@@ -18,9 +19,13 @@ use super::options::CollectionOptions;
 use super::state::{Index, Schema};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Checks, Document, DocumentBuf, DocumentBuilder, Value};
+use crate::collation::SORT_KEYS;
 
 /// The key of the next number.
 pub(super) const NUMBER_KEY: &[u8] = b"#";
+
+/// The version of the sort keys of rows that do not tell it.
+const SORT_KEYS_FIRST: &str = "ICU4X 2.4";
 
 /// A row, read.
 #[derive(Debug)]
@@ -57,7 +62,15 @@ pub(super) fn encode(number: u64, schema: &Schema) -> DocumentBuf {
         encode_index(&mut builder, index);
     }
     builder.close();
+    if has_sort_keys(&schema.options, schema.indexes.iter().map(|index| &index.spec)) {
+        builder.append("sortKeys", SORT_KEYS);
+    }
     builder.finish()
+}
+
+/// Whether the keys of a collection, or of one of its indexes, have sort keys in the place of strings.
+fn has_sort_keys<'s>(options: &CollectionOptions, mut indexes: impl Iterator<Item = &'s IndexSpec>) -> bool {
+    options.collation.is_some() || indexes.any(|index| index.pattern.collation().is_some())
 }
 
 fn encode_index(builder: &mut DocumentBuilder, index: &Index) {
@@ -136,6 +149,18 @@ pub(super) fn decode(namespace: &str, row: &[u8]) -> Result<Row> {
             multikey: multikey.values().map(|bits| bits.as_exact_i64().unwrap_or_default().cast_unsigned()).collect(),
         });
     }
+    let by = match row.get("sortKeys") {
+        None => SORT_KEYS_FIRST.into(),
+        Some(Value::String(by)) => by.to_str_lossy(),
+        Some(_) => return Err(wrong("sortKeys")),
+    };
+    if by != SORT_KEYS && number.is_some() && has_sort_keys(&options, indexes.iter().map(|index| &index.spec)) {
+        let what = format!(
+            "'{namespace}' has a collation, and its keys are of version '{by}' of the rules of collations, where this \
+             program has '{SORT_KEYS}': dump it with the program that wrote it, and restore it with this one"
+        );
+        return Err(Error::new(ErrorCode::INCOMPATIBLE_COLLATION_VERSION, what));
+    }
     Ok(Row { number, uuid, options, indexes })
 }
 
@@ -151,5 +176,23 @@ mod tests {
         let options = CollectionOptions::parse(options.view()).unwrap();
         let row = decode("app.c", encode_view([7; 16], &options).as_bytes()).unwrap();
         assert_eq!(row.uuid, [7; 16]);
+    }
+
+    #[test]
+    fn sort_keys_of_another_version_are_refused() {
+        let row = |options: &DocumentBuf, version: Option<&str>| {
+            let mut builder = DocumentBuilder::new();
+            builder.append("n", 1_i64).append("uuid", Value::Binary(4, &[7; 16])).append("options", options);
+            builder.open_array("indexes").close();
+            version.into_iter().for_each(|version| {
+                builder.append("sortKeys", version);
+            });
+            decode("app.c", builder.finish().as_bytes()).map(|_| ()).map_err(|error| error.code().number())
+        };
+        let collated = doc! {"collation": &doc! {"locale": "en"}};
+        assert_eq!(row(&collated, Some(SORT_KEYS)), Ok(()));
+        assert_eq!(row(&collated, None), Ok(()));
+        assert_eq!(row(&collated, Some("ICU4X 9.9")), Err(161));
+        assert_eq!(row(&doc! {}, Some("ICU4X 9.9")), Ok(()));
     }
 }

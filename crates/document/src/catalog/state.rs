@@ -24,9 +24,6 @@ use crate::collation::{Collated, Collation};
 use crate::keys::{Direction, field_len};
 use crate::path::Path;
 
-/// How long a change of a collection waits for the transactions that write to it.
-pub const CHANGE_WAIT: Duration = Duration::from_secs(10);
-
 /// How long a count waits for the transactions that write to the collection, before it counts without them.
 const COUNT_WAIT: Duration = Duration::from_millis(100);
 
@@ -260,17 +257,9 @@ impl CollectionState {
     /// that it returns replaces the one that it is given.
     ///
     /// # Errors
-    /// `LockTimeout` (24) when a transaction is open for longer than [`CHANGE_WAIT`]; what `change` says. Either leaves
-    /// the schema as it was.
-    pub fn change<T>(&self, change: impl FnOnce(&Schema) -> Result<(Schema, T)>) -> Result<T> {
-        self.change_within(CHANGE_WAIT, change)
-    }
-
-    /// As [`Self::change`], with another limit of the wait for transactions.
-    ///
-    /// # Errors
-    /// As [`Self::change`].
-    pub fn change_within<T>(&self, wait: Duration, change: impl FnOnce(&Schema) -> Result<(Schema, T)>) -> Result<T> {
+    /// `LockTimeout` (24) when a transaction is open for longer than `wait`; what `change` says. Either leaves the
+    /// schema as it was.
+    pub fn change<T>(&self, wait: Duration, change: impl FnOnce(&Schema) -> Result<(Schema, T)>) -> Result<T> {
         let Some(_alone) = self.writers.try_write_for(wait) else {
             let what = "a transaction that writes to the collection has been open for too long";
             return Err(Error::new(ErrorCode::LOCK_TIMEOUT, what));

@@ -134,6 +134,20 @@ const PARAMETERS: &[Parameter] = &[
         }),
     },
     Parameter {
+        name: "schemaChangeWaitMillis",
+        at_startup: true,
+        get: |call, reply, name| {
+            let wait = call.state.database.catalog().change_wait().as_millis();
+            reply.append(name, i64::try_from(wait).unwrap_or(i64::MAX));
+        },
+        set: Some(|call, value| {
+            let wait = u64::try_from(number("schemaChangeWaitMillis", &value)?);
+            let wait = wait.map_err(|_| Error::bad_value("schemaChangeWaitMillis must not be negative"))?;
+            call.state.database.catalog().set_change_wait(wait);
+            Ok(())
+        }),
+    },
+    Parameter {
         name: "transactionLifetimeLimitSeconds",
         at_startup: true,
         get: |_, reply, name| {

@@ -1,5 +1,7 @@
 //! Documents made of the keys of an index.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::merge::MergeByKey;
@@ -13,6 +15,7 @@ use crate::bson::{DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::catalog::Index;
 use crate::collation::has_text;
 use crate::keys::{Direction, TypeReader, decode_field, decode_number, skip_field};
+use crate::path::Path;
 use crate::plan::covered::paths_of;
 use crate::projection::Projection;
 
@@ -38,10 +41,10 @@ pub(super) enum Input {
 /// What is made of a key.
 #[derive(Debug)]
 struct Shape {
-    fields: Vec<(String, Direction, Need)>,
+    index: Arc<Index>,
+    /// What the fields are needed for, up to the last that is needed.
+    needs: SmallVec<[Need; 4]>,
     id: Need,
-    /// How many of the fields are before the last that is needed, that included.
-    decoded: usize,
     /// Whether no path has a dot, so that fields go into the document one after the other.
     flat: bool,
     /// Whether the documents have nothing that the projection does not show.
@@ -64,28 +67,26 @@ impl Need {
 }
 
 impl Covered {
-    pub(super) fn new(input: Input, index: &Index, run: &Run<'_>, exact: bool) -> Self {
+    pub(super) fn new(input: Input, index: &Arc<Index>, run: &Run<'_>, exact: bool) -> Self {
         let query = run.query;
         let shown = query.projection.as_ref().and_then(Projection::plain_paths).unwrap_or_default();
-        let mut asked = Vec::new();
+        let mut asked: Vec<&Path> = Vec::new();
         if !exact {
             paths_of(query.filter.root(), &mut asked);
         }
-        let sorted = query.sort.iter().flat_map(|sort| sort.fields()).map(|(path, _)| path);
-        asked.extend(sorted);
-        let asked: Vec<String> = asked.into_iter().map(ToString::to_string).collect();
-        let need = |path: &str| Need {
-            filter: asked.iter().any(|asked| asked == path),
-            shown: shown.iter().any(|shown| shown == path),
+        asked.extend(query.sort.iter().flat_map(|sort| sort.fields()).map(|(path, _)| path));
+        let fields = index.spec.pattern.fields();
+        let need = |field: &str, is_it: &dyn Fn(&Path) -> bool| Need {
+            filter: asked.iter().any(|asked| is_it(asked)),
+            shown: shown.iter().any(|shown| shown == field),
         };
-        let fields = index.spec.pattern.fields().iter();
-        let fields: Vec<(String, Direction, Need)> =
-            fields.map(|field| (field.path.clone(), field.direction(), need(&field.path))).collect();
-        let id = if index.has_ids { need("_id") } else { Need::default() };
-        let decoded = fields.iter().rposition(|(_, _, need)| need.any()).map_or(0, |last| last + 1);
-        let flat = fields.iter().all(|(path, _, _)| !path.contains('.'));
-        let projected = fields.iter().map(|(_, _, need)| need).chain([&id]).all(|need| need.shown || !need.filter);
-        let shape = Shape { fields, id, decoded, flat, projected, collated_id: run.collated };
+        let mut needs: SmallVec<[Need; 4]> =
+            fields.iter().zip(&index.paths).map(|(field, path)| need(&field.path, &|asked| asked == path)).collect();
+        let id = if index.has_ids { need("_id", &Path::is_id) } else { Need::default() };
+        let projected = needs.iter().chain([&id]).all(|need| need.shown || !need.filter);
+        needs.truncate(needs.iter().rposition(|need| need.any()).map_or(0, |last| last + 1));
+        let flat = fields.iter().all(|field| !field.path.contains('.'));
+        let shape = Shape { index: Arc::clone(index), needs, id, flat, projected, collated_id: run.collated };
         Self { input, shape, exact }
     }
 }
@@ -112,20 +113,21 @@ impl Shape {
             }
             self.add(&mut builder, &mut values, "_id", id);
         }
-        for (path, direction, need) in &self.fields[..self.decoded] {
+        for (field, need) in self.index.spec.pattern.fields().iter().zip(&self.needs) {
+            let (path, direction) = (&field.path, field.direction());
             let needed = need.any() && !(path == "_id" && self.id.any());
             if !needed {
-                rest = skip_field(rest, *direction, &mut types).ok_or_else(broken)?;
+                rest = skip_field(rest, direction, &mut types).ok_or_else(broken)?;
                 continue;
             }
             if self.flat
-                && let Some((number, behind)) = decode_number(rest, *direction, &mut types)
+                && let Some((number, behind)) = decode_number(rest, direction, &mut types)
             {
                 builder.append(path, number);
                 rest = behind;
                 continue;
             }
-            let (value, behind) = decode_field(rest, *direction, &mut types).ok_or_else(broken)?;
+            let (value, behind) = decode_field(rest, direction, &mut types).ok_or_else(broken)?;
             rest = behind;
             if matches!(value.view(), Value::Null | Value::Undefined) {
                 return Ok(None);

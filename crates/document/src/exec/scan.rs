@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use smallvec::SmallVec;
 use spinney::{Range, Ranges, Table};
 
 use super::operator::{Operator, Run, count_rows, damaged, dangling};
@@ -111,7 +112,7 @@ pub(super) struct IndexScan {
     table: Table,
     unique: bool,
     reverse: bool,
-    directions: Vec<Direction>,
+    directions: SmallVec<[Direction; 4]>,
     filters: Vec<KeyFilter>,
     /// The documents that were met, when one may be met several times.
     met: Option<HashSet<Vec<u8>>>,

@@ -17,6 +17,7 @@ use crate::bson::Value;
 pub use context::Context;
 pub use ops::accumulate::Deviation;
 pub(crate) use ops::array::count_of;
+pub use ops::logic::no_javascript;
 pub(crate) use ops::percentile::{PercentileSpec, percentile};
 pub use ops::summation::Sum;
 pub use parser::Parser;

@@ -81,8 +81,7 @@ table! {
     "$literal" => Special(logic::parse_literal);
     "$const" => Special(logic::parse_literal);
     "$let" => Special(logic::parse_let);
-    "$function" => Special(logic::refuse);
-    "$accumulator" => Special(logic::refuse);
+    "$function" => Special(logic::refuse_function);
     "$isArray" => Args(1, 1, array::is_array);
     "$size" => Args(1, 1, array::size);
     "$arrayElemAt" => Args(2, 2, array::element_at);

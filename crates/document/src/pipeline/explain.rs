@@ -97,7 +97,7 @@ fn planner(
                 builder.append("_id", 0);
             }
             paths.iter().for_each(|path| {
-                builder.append(path, 1);
+                builder.append(path.as_bytes(), 1);
             });
             builder.finish()
         }

@@ -4,6 +4,7 @@ use super::query::Query;
 use super::scan::Scan;
 use crate::catalog::Index;
 use crate::path::{Part, Path};
+use crate::projection::PlainPaths;
 use crate::query::node::Node;
 
 /// Whether a query's filter and projection need only the fields of an index, and the `_id` that it has, so that its
@@ -25,10 +26,10 @@ pub fn covers(index: &Index, query: &Query, scan: &Scan) -> bool {
         return false;
     }
     let shown = query.projection.as_ref().and_then(|projection| projection.plain_paths());
-    let Some(shown) = (if query.counts { Some(Vec::new()) } else { shown }) else { return false };
+    let Some(shown) = (if query.counts { Some(PlainPaths::new()) } else { shown }) else { return false };
     let fields = index.spec.pattern.fields();
-    let has = |path: &String| (index.has_ids && path == "_id") || fields.iter().any(|field| field.path == *path);
-    if !shown.iter().all(has) {
+    let has = |path: &str| (index.has_ids && path == "_id") || fields.iter().any(|field| field.path == path);
+    if !shown.iter().all(|path| has(path)) {
         return false;
     }
     if index.spec.pattern.collation().is_some() {
@@ -37,7 +38,7 @@ pub fn covers(index: &Index, query: &Query, scan: &Scan) -> bool {
         if !scan.exact {
             paths_of(query.filter.root(), &mut read);
         }
-        let is_read = |path: &Path| read.contains(&path) || shown.iter().any(|shown| *shown == path.to_string());
+        let is_read = |path: &Path| read.contains(&path) || shown.contains(&path.to_string().into());
         if index.paths.iter().zip(&scan.bounds).any(|(path, bounds)| is_read(path) && bounds.has_text()) {
             return false;
         }

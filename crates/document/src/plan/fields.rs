@@ -78,8 +78,8 @@ fn collect_elements<'n>(node: &'n Node, elements: &mut Vec<Element<'n>>) {
 /// The bounds of each field, from one source where it has any.
 fn bounds_from(filter: &Node, elements: &[Element<'_>], fields: &[Field<'_>], preferred: Source) -> Vec<Bounds> {
     let others = (0..elements.len()).map(Source::Element);
-    let sources: Vec<_> = [preferred, Source::Filter].into_iter().chain(others).collect();
-    let mut taken: Vec<(usize, Source)> = Vec::new();
+    let sources: SmallVec<[_; 4]> = [preferred, Source::Filter].into_iter().chain(others).collect();
+    let mut taken: SmallVec<[(usize, Source); 4]> = SmallVec::new();
     let mut all = Vec::with_capacity(fields.len());
     for (at, field) in fields.iter().enumerate() {
         let fits = |source: Source| {

@@ -12,8 +12,8 @@ use crate::bson::{Document, DocumentBuf, Value};
 use crate::expr::{Context, Expression};
 
 pub use parse::Use;
-pub use tree::Mode;
 use tree::Tree;
+pub use tree::{Mode, PlainPaths};
 
 /// What becomes of a field at the top of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Projection {
 
     /// The paths that are kept as they are, when the projection does nothing else: an index that has them covers it.
     #[must_use]
-    pub fn plain_paths(&self) -> Option<Vec<String>> {
+    pub fn plain_paths(&self) -> Option<PlainPaths<'_>> {
         (self.mode == Mode::Include).then(|| self.tree.plain_paths()).flatten()
     }
 

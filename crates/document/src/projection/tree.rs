@@ -1,7 +1,14 @@
 //! The tree of a projection's paths.
 
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
 use crate::expr::Expression;
 use crate::query::Node as Filter;
+
+/// Dotted paths of a projection.
+pub type PlainPaths<'p> = SmallVec<[Cow<'p, str>; 4]>;
 
 /// What is done with fields that a projection does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,14 +72,16 @@ impl Tree {
     }
 
     /// The paths that are kept, if nothing else is done.
-    pub(super) fn plain_paths(&self) -> Option<Vec<String>> {
-        let mut paths = Vec::new();
+    pub(super) fn plain_paths(&self) -> Option<PlainPaths<'_>> {
+        let mut paths = PlainPaths::new();
         for (name, node) in &self.fields {
             let name = String::from_utf8_lossy(name);
             match node {
-                Node::Keep => paths.push(name.into_owned()),
+                Node::Keep => paths.push(name),
                 Node::Drop => {}
-                Node::Tree(tree) => paths.extend(tree.plain_paths()?.into_iter().map(|rest| format!("{name}.{rest}"))),
+                Node::Tree(tree) => {
+                    paths.extend(tree.plain_paths()?.iter().map(|rest| Cow::Owned(format!("{name}.{rest}"))));
+                }
                 _ => return None,
             }
         }

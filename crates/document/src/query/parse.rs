@@ -12,6 +12,9 @@ use crate::expr::value::truth;
 use crate::path::Path;
 use crate::pattern::Pattern;
 
+/// The code of the error for `$where`, as of a server of MongoDB on which JavaScript is disabled.
+pub const NO_WHERE: i32 = 6_108_304;
+
 /// Where a document of conditions stands: some operators are allowed in a whole filter only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -83,7 +86,9 @@ fn top_operator(name: &[u8], operand: Value<'_>, context: &Context, place: Place
             }
             Node::Sample(Box::new(crate::expr::random(context)), share)
         }
-        b"where" => return Err(Error::bad_value("no JavaScript engine: $where is not supported")),
+        b"where" => {
+            return Err(Error::new(ErrorCode::new(NO_WHERE), "no globalScriptEngine in $where parsing"));
+        }
         b"text" => return Err(Error::new(ErrorCode::INDEX_NOT_FOUND, "text index required for $text query")),
         other => {
             let name = Text::from_bytes(other);

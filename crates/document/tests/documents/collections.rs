@@ -197,6 +197,21 @@ fn a_transaction_is_seen_when_it_commits_and_the_second_writer_fails() {
 }
 
 #[test]
+fn a_change_waits_for_transactions_only_as_long_as_is_set() {
+    let db = open(&SimEnv::new(1));
+    let collection = db.collection_or_create("app.a").unwrap();
+    assert_eq!(db.catalog().change_wait().as_secs(), 10);
+    db.catalog().set_change_wait(0);
+    let mut txn = db.begin();
+    txn.insert(collection.state(), doc! {"_id": 1}.view()).unwrap();
+    assert_eq!(db.drop_collection("app.a").unwrap_err().code().number(), 24);
+    assert!(db.create_indexes("app.a", &index(r#"{"key":{"a":1},"name":"a"}"#)).is_err());
+    txn.commit().unwrap();
+    assert_eq!(entries(&collection), "");
+    assert!(db.drop_collection("app.a").unwrap());
+}
+
+#[test]
 fn a_change_of_a_name_in_use_is_refused() {
     let db = open(&SimEnv::new(1));
     db.create_collection("app.a", Document::empty()).unwrap();

@@ -12,7 +12,7 @@ use spinney_document::pipeline::aggregation::AggregateOptions;
 use spinney_document::plan::Query;
 use spinney_document::projection::{Projection, Use};
 use spinney_document::query::Filter;
-use spinney_document::{Database, Result};
+use spinney_document::{Database, Result, doc};
 
 use super::collections::{json, open};
 
@@ -54,6 +54,20 @@ fn fill(db: &Database, namespace: &str, documents: &[&str]) {
 
 fn index(db: &Database, namespace: &str, spec: &str) {
     db.create_indexes(namespace, &[json(&spec.replace('\'', "\""))]).unwrap();
+}
+
+#[test]
+fn javascript_is_refused_as_by_a_server_without_it() {
+    let db = open(&SimEnv::new(1));
+    fill(&db, "t.c", &["{'_id':1}"]);
+    let function = "{'$function':{'body':'function() { return 1 }','args':[],'lang':'js'}}";
+    let accumulator = "{'$accumulator':{'init':'f','accumulate':'f','accumulateArgs':[],'merge':'f','lang':'js'}}";
+    assert_eq!(fails(&db, "t.c", &format!("[{{'$project':{{'a':{function}}}}}]")), 31264);
+    assert_eq!(fails(&db, "t.c", &format!("[{{'$group':{{'_id':1,'a':{accumulator}}}}}]")), 31264);
+    assert_eq!(fails(&db, "t.c", &format!("[{{'$project':{{'a':{accumulator}}}}}]")), 31325);
+    assert_eq!(fails(&db, "t.c", "[{'$match':{'$where':'true'}}]"), 2);
+    let refused = Filter::parse(doc! {"$where": "true"}.view(), &Context::default()).unwrap_err();
+    assert_eq!(refused.code().number(), 6_108_304);
 }
 
 #[test]

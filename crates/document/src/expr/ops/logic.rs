@@ -211,7 +211,13 @@ pub(in crate::expr) fn parse_let(parser: &mut Parser<'_>, name: &'static str, va
     Ok(Expression::Call(Call { name, function: bind, arguments }))
 }
 
-/// An operator that needs JavaScript or a text search, which there is not.
-pub(in crate::expr) fn refuse(_: &mut Parser<'_>, name: &'static str, _: Value<'_>) -> Result<Expression> {
-    Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("{name} is not supported")))
+/// `$function`, which needs JavaScript.
+pub(in crate::expr) fn refuse_function(_: &mut Parser<'_>, _: &'static str, _: Value<'_>) -> Result<Expression> {
+    Err(no_javascript())
+}
+
+/// The error of operators that need JavaScript, as of a server of MongoDB on which it is disabled.
+#[must_use]
+pub fn no_javascript() -> Error {
+    Error::new(ErrorCode::new(31264), "Cannot run server-side javascript without the javascript engine enabled")
 }

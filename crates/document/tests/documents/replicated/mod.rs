@@ -213,7 +213,7 @@ fn what_was_given_up_keeps_its_locks_until_it_is_known_what_became_of_it() {
             txn.insert(one.state(), document.view()).and_then(|()| txn.commit()).map_err(|error| error.code().number())
         };
         assert_eq!(write(), Err(112));
-        assert!(one.state().change_within(Duration::ZERO, |schema| Ok((schema.clone(), ()))).is_err());
+        assert!(one.state().change(Duration::ZERO, |schema| Ok((schema.clone(), ()))).is_err());
         pair.primary.end_given_up(applies);
         if !applies {
             pair.agreement.lose_behind(before.1);
