@@ -214,7 +214,7 @@ mod tests {
             _ => 1,
         };
         let sort = head.query.sort.map_or(0, |sort| sort.fields().len());
-        let paths = head.query.projection.and_then(|projection| projection.plain_paths());
+        let paths = head.query.projection.as_ref().and_then(|projection| projection.plain_paths());
         let paths = paths.map_or_else(|| "all".to_owned(), |paths| paths.join(","));
         let rest: Vec<_> = head.rest.stages().iter().map(|step| step.name()).collect();
         let limit = head.query.limit.map_or(-1, u64::cast_signed);

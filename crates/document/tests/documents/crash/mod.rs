@@ -1,6 +1,7 @@
 //! Crashes at changes of the disk while documents, indexes and collections change: what is left is a state after a
 //! statement, everything acknowledged is in it, and each index agrees with its collection.
 
+mod capped;
 pub(crate) mod model;
 pub(crate) mod statement;
 

@@ -32,6 +32,9 @@ pub(super) const INDEXES: [IndexSpec; 3] = [
     IndexSpec { name: "name", fields: &[("name", Order::Ascending)], unique: false },
 ];
 
+/// The index that is built over the documents.
+pub(super) const BUILT: IndexSpec = IndexSpec { name: "price", fields: &[("price", Order::Ascending)], unique: false };
+
 /// Bytes of each of the fields with text.
 const TEXT_BYTES: usize = 219;
 

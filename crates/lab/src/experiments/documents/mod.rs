@@ -14,6 +14,7 @@
 //! | inc | adds to a field without an index, by `_id` |
 //! | move | changes a field with an index, by `_id` |
 //! | delete | deletes documents by `_id` |
+//! | build | builds an index over the documents that are left |
 
 mod data;
 mod params;
@@ -91,6 +92,7 @@ impl Describe for Documents {
         steps.update(&mut db)?;
         steps.move_entries(&mut db)?;
         steps.delete(&mut db)?;
+        steps.build(&mut db)?;
         db.close()
     }
 }

@@ -1,6 +1,6 @@
 //! The steps.
 
-use super::data::{COLLECTION, DOCUMENT_BYTES, GROUPS, INDEXES, Maker, Text, group, id, price, scattered};
+use super::data::{BUILT, COLLECTION, DOCUMENT_BYTES, GROUPS, INDEXES, Maker, Text, group, id, price, scattered};
 use super::params::Documents;
 use crate::driver::{Client, Condition, Field, Find, Order, Update, Value};
 use crate::random::{Permutation, Random};
@@ -161,6 +161,18 @@ impl<'a> Steps<'a> {
             Ok(Did::wrote(0))
         };
         self.changes(db, "delete", self.params.deletes(), work)
+    }
+
+    /// Builds another index over the documents that are left.
+    pub(super) fn build(&self, db: &mut Db<'_, '_>) -> Result<()> {
+        let left = self.params.documents - self.params.deletes();
+        if left == 0 {
+            return Ok(());
+        }
+        self.changes(db, "build", 1, move |client: &mut dyn Client, _at: u64| {
+            client.documents()?.create_indexes(COLLECTION, &[BUILT])?;
+            Ok(Did::wrote(0).operations(left))
+        })
     }
 
     fn reads<W>(&self, db: &mut Db<'_, '_>, name: &str, work: W) -> Result<()>

@@ -28,6 +28,7 @@ fn every_step_does_all_its_work() {
             ("inc", 20),
             ("move", 20),
             ("delete", 20),
+            ("build", 2480),
         ];
         assert_eq!(names(&run), wanted.map(|(name, _)| name));
         for (name, operations) in wanted {
