@@ -74,7 +74,7 @@ fn keys_and_type_bits_give_the_values_back() {
             let (key, types) = encode(&value.view(), direction);
             let len = key.len();
             // Numbers are read by loads of eight bytes where there are as many.
-            for behind in [&[][..], &[0xF0, 1, 2], &[0xFF; 12]] {
+            for behind in [&[][..], &[0xF0, 1, 2], &[0xF0; 12]] {
                 let key = [&key, behind].concat();
                 assert_eq!(field_len(&key, direction), Some(len), "{value:?}");
                 let (read, rest) = decode_field(&key, direction, &mut TypeReader::new(&types)).unwrap();
