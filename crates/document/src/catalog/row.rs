@@ -9,7 +9,7 @@
 //! | `uuid` | binary of subtype 4 |
 //! | `options` | the options as they were given |
 //! | `indexes` | array of documents, see below; a view has none |
-//! | `sortKeys` | the version of the rules by which sort keys are made, where the collection or an index has a collation; `ICU4X 2.4` where it is missing |
+//! | `sortKeys` | the version of the rules of sort keys, where there are such; `ICU4X 2.4` where it is missing |
 //!
 //! An index has `n`, its number, int64; `spec`, the specification; `ready`, bool; `multikey`, an int64 of bits for each
 //! field.
