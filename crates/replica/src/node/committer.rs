@@ -99,8 +99,16 @@ impl Agreement {
         let proposal = Proposal { identity: core.identity, number };
         let tables = prepared.tables().map(|(id, name)| (id.0, name)).collect();
         let payload = Change::Commit(Commit { proposal, tables, record: prepared.record() }).encode();
-        let fate = self.pending.add(number, term, prepared);
-        match self.wait(core.propose(term, payload)) {
+        let mut fate = self.pending.add(number, term, prepared);
+        let proposed = async {
+            tokio::select! {
+                biased;
+                // By the thread that applies it, before the consensus hears of that.
+                Ok(()) = &mut fate => Ok(()),
+                proposed = core.propose(term, payload) => proposed,
+            }
+        };
+        match self.wait(proposed) {
             Err(Error::Interrupted) if must_wait => {
                 // Lost when a later primary's first entry was applied before it.
                 self.wait(fate).map_err(|_| Error::Interrupted.into())

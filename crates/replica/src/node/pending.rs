@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use crate::storage::applier::Waiter;
+
 /// Commits by the numbers of their proposals, with what keeps their locks.
 ///
 /// # Invariants
@@ -20,7 +22,7 @@ struct Pending<H> {
     term: u64,
     held: H,
     /// Told when it is applied, and dropped when it is lost.
-    applied: oneshot::Sender<()>,
+    applied: Waiter,
 }
 
 impl<H> Default for PendingCommits<H> {
@@ -39,7 +41,7 @@ impl<H> PendingCommits<H> {
     }
 
     /// Takes a commit that is applied now, with what is to be told afterwards.
-    pub(crate) fn take(&self, number: u64) -> Option<(H, oneshot::Sender<()>)> {
+    pub(crate) fn take(&self, number: u64) -> Option<(H, Waiter)> {
         self.commits.lock().remove(&number).map(|commit| (commit.held, commit.applied))
     }
 

@@ -9,7 +9,7 @@ use spinney_document::{Agreed, PreparedCommit};
 use super::pending::PendingCommits;
 use crate::entry::change::Commit;
 use crate::entry::log_entry::LogId;
-use crate::storage::applier::Target;
+use crate::storage::applier::{Target, Waiter};
 
 /// The document database, with the commits that were prepared here.
 #[derive(Debug)]
@@ -21,17 +21,13 @@ pub(crate) struct DocumentTarget {
 }
 
 impl Target for DocumentTarget {
-    fn commit(&self, at: LogId, commit: &Commit<'_>, add: &dyn Fn(&mut Batch)) -> Result<()> {
+    fn commit(&self, at: LogId, commit: &Commit<'_>, add: &dyn Fn(&mut Batch)) -> Result<Option<Waiter>> {
         let own = (commit.proposal.identity == self.identity).then(|| self.pending.take(commit.proposal.number));
         let (prepared, applied) = own.flatten().unzip();
         let tables: Vec<_> = commit.tables.iter().map(|(id, name)| (TableId(*id), (*name).to_owned())).collect();
         let agreed = Agreed { record: commit.record, tables: &tables, position: at.index };
         self.database.catalog().apply(&agreed, prepared, add).map_err(failed)?;
-        if let Some(applied) = applied {
-            // The thread that proposed it may have gone.
-            applied.send(()).ok();
-        }
-        Ok(())
+        Ok(applied)
     }
 
     fn create_table(&self, name: &str, layout: Layout) -> Result<()> {

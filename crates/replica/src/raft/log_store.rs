@@ -3,11 +3,14 @@
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, Range, RangeBounds};
+use std::time::Duration;
 
 use futures_util::{Stream, TryStreamExt, stream};
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
 use spinney::base::codec::{Decoder, Malformed};
+use tokio::task::yield_now;
+use tokio::time::Instant;
 
 use super::convert::{decode_vote, encode_vote, place, raft_entry, raft_place, stored};
 use super::types::{RaftEntry, RaftLogId, RaftVote, Types};
@@ -15,6 +18,10 @@ use crate::storage::log::Log;
 
 /// Bytes of entries in one request to another member, more or less; a larger entry goes alone.
 const REQUEST_BYTES: usize = 4 << 20;
+
+/// A write in the thread of the consensus takes no longer, or the worker of the log makes the next ones: a small part of
+/// the time between heartbeats.
+const SLOW: Duration = Duration::from_millis(20);
 
 /// The log of a member.
 #[derive(Clone, Debug)]
@@ -41,6 +48,22 @@ fn indexes(range: &impl RangeBounds<u64>) -> Range<u64> {
         Bound::Unbounded => u64::MAX,
     };
     start..end.max(start)
+}
+
+/// Has the log write what was appended, in this thread.
+async fn write(log: Log) {
+    loop {
+        // Tasks that send the same entries to other members go first: their devices work at the same time as this one.
+        yield_now().await;
+        let began = Instant::now();
+        let more = log.write_here();
+        if began.elapsed() >= SLOW {
+            log.was_slow();
+        }
+        if !more {
+            return;
+        }
+    }
 }
 
 impl LogStore {
@@ -105,7 +128,9 @@ impl RaftLogStorage<Types> for LogStore {
         I::IntoIter: OptionalSend,
     {
         let entries = entries.into_iter().map(stored).collect();
-        self.0.append(entries, Box::new(move |written| callback.io_completed(written)));
+        if self.0.append(entries, Box::new(move |written| callback.io_completed(written))) {
+            tokio::spawn(write(self.0.clone()));
+        }
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use spinney::env::{Next, Threads, Worker};
 use spinney::{Batch, Durability, Error, ErrorKind, Layout, Result};
+use tokio::sync::oneshot;
 
 use super::log::Done;
 use super::rows::Rows;
@@ -21,14 +22,17 @@ use crate::base::watched;
 use crate::entry::change::{Change, Commit};
 use crate::entry::log_entry::{EntryKind, LogEntry, LogId};
 
+/// The thread that proposed a commit, which waits for it to be applied.
+pub(crate) type Waiter = oneshot::Sender<()>;
+
 /// Where entries are applied: the document database, whose catalog and caches follow them.
 pub(crate) trait Target: Send + Sync + fmt::Debug {
     /// Makes the changes of a commit, together with those that `add` adds, by one commit of the engine that is not
-    /// synced.
+    /// synced. What is returned is told when the entry counts as applied.
     ///
     /// # Errors
     /// What makes the entry impossible to apply: the member then fails.
-    fn commit(&self, at: LogId, commit: &Commit<'_>, add: &dyn Fn(&mut Batch)) -> Result<()>;
+    fn commit(&self, at: LogId, commit: &Commit<'_>, add: &dyn Fn(&mut Batch)) -> Result<Option<Waiter>>;
 
     /// Creates a table, unless it is there.
     ///
@@ -121,15 +125,17 @@ impl Shared {
     fn apply_waiting(&self) -> Next {
         let Some((entries, done)) = self.state.lock().waiting.pop_front() else { return Next::Wait };
         let applied = entries.iter().try_for_each(|entry| {
-            self.apply(entry)?;
+            let waiter = self.apply(entry)?;
             self.applied.send_replace(Some(entry.id));
+            // The thread that proposed it may have gone.
+            waiter.map(|waiter| waiter.send(()));
             Ok(())
         });
         done(applied.map_err(|error: Error| io::Error::other(error.to_string())));
         Next::Again
     }
 
-    fn apply(&self, entry: &LogEntry) -> Result<()> {
+    fn apply(&self, entry: &LogEntry) -> Result<Option<Waiter>> {
         let target = self.target.lock().clone();
         let known = || target.as_deref().ok_or_else(|| Error::new(ErrorKind::Closed, "there is no database"));
         let mut batch = Batch::new();
@@ -150,7 +156,7 @@ impl Shared {
         if entry.kind == EntryKind::Blank {
             target.into_iter().for_each(|target| target.settled(entry.id.term));
         }
-        Ok(())
+        Ok(None)
     }
 }
 

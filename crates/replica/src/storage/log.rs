@@ -1,7 +1,11 @@
 //! The replicated log of a member, in the redo log of its database.
 //!
-//! Entries are appended in memory, where they can be read at once, and a worker makes them durable: all that wait, by
-//! one commit whose note holds them. The newest stay in memory; older ones are read back from the redo log.
+//! Entries are appended in memory, where they can be read at once, and made durable later: all that wait, by one commit
+//! whose note holds them. The newest stay in memory; older ones are read back from the redo log.
+//!
+//! # Concurrency
+//! One thread writes at a time: that of the consensus, which saves two changes of threads for each commit, or a worker
+//! where the write may take long enough to delay heartbeats ([`Log::write_here`]).
 //!
 //! # Invariants
 //! 1. Entries are called durable only after the commit that holds them, and all before it, were synced.
@@ -32,6 +36,9 @@ use crate::entry::log_entry::{LogEntry, LogId, decode_note, encode_note};
 /// Bytes of entries in one commit, more or less; a larger entry goes alone.
 const COMMIT_BYTES: usize = 8 << 20;
 
+/// How many commits the worker makes after one of the consensus's thread took long.
+const SLOW_COMMITS: u32 = 64;
+
 /// Told when entries are durable, or why they are not.
 pub(crate) type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
 
@@ -49,6 +56,18 @@ struct Shared {
     state: Mutex<State>,
 }
 
+/// Which thread writes what waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Writer {
+    /// Nothing waits.
+    #[default]
+    Nobody,
+    /// The thread that appended.
+    Caller,
+    /// The worker.
+    Worker,
+}
+
 #[derive(Default)]
 struct State {
     purged: Option<LogId>,
@@ -57,8 +76,11 @@ struct State {
     cached_bytes: usize,
     /// The last entry of the log, also when it is not cached.
     last: Option<LogId>,
-    /// Entries that wait for the worker, with those to tell.
+    /// Entries that wait to be written, with those to tell.
     waiting: VecDeque<(Vec<Arc<LogEntry>>, Done)>,
+    writer: Writer,
+    /// How many commits the worker makes yet, since the device is slow.
+    slow: u32,
     /// Why entries could not be written. No later ones are: the consensus ends by it.
     failure: Option<String>,
     /// The first index that may not be durable: entries from there on stay cached.
@@ -86,7 +108,7 @@ impl Log {
         let state = State { purged, last, points, undurable, pin, ..State::default() };
         let shared = Arc::new(Shared { rows, cache_bytes, state: Mutex::new(state) });
         let worked = Arc::clone(&shared);
-        let worker = threads.worker("replica-log", Box::new(move || worked.write_waiting()));
+        let worker = threads.worker("replica-log", Box::new(move || worked.work()));
         let worker = worker.map_err(|error| Error::new(ErrorKind::Io, format!("no thread for the log: {error}")))?;
         Ok(Self { shared, worker: worker.into() })
     }
@@ -103,19 +125,46 @@ impl Log {
     }
 
     /// Appends entries behind the last one. They can be read when this returns; `done` is called when they are durable.
-    pub(crate) fn append(&self, entries: Vec<LogEntry>, done: Done) {
+    /// Whether the caller has to have them written, by [`Self::write_here`] or [`Self::write_by_worker`]; else that is
+    /// under way.
+    #[must_use]
+    pub(crate) fn append(&self, entries: Vec<LogEntry>, done: Done) -> bool {
         let entries: Vec<Arc<LogEntry>> = entries.into_iter().map(Arc::new).collect();
-        {
-            let mut state = self.shared.state.lock();
-            for entry in &entries {
-                debug_assert!(state.last.is_none_or(|last| last.index + 1 == entry.id.index), "a gap in the log");
-                state.cached_bytes += entry.bytes();
-                state.last = Some(entry.id);
-                state.cached.push_back(Arc::clone(entry));
-            }
-            state.waiting.push_back((entries, done));
+        let mut state = self.shared.state.lock();
+        for entry in &entries {
+            debug_assert!(state.last.is_none_or(|last| last.index + 1 == entry.id.index), "a gap in the log");
+            state.cached_bytes += entry.bytes();
+            state.last = Some(entry.id);
+            state.cached.push_back(Arc::clone(entry));
         }
+        state.waiting.push_back((entries, done));
+        let idle = state.writer == Writer::Nobody;
+        if idle {
+            state.writer = Writer::Caller;
+        }
+        idle
+    }
+
+    /// Writes some of what waits, in this thread; whether more waits. Has the worker write it where that may take long:
+    /// when the engine slows writers, and after [`Self::was_slow`].
+    pub(crate) fn write_here(&self) -> bool {
+        let slow = self.shared.state.lock().slow > 0 || self.shared.rows.engine().write_may_wait();
+        if slow {
+            self.write_by_worker();
+            return false;
+        }
+        self.shared.write_waiting()
+    }
+
+    /// Has the worker write what waits.
+    pub(crate) fn write_by_worker(&self) {
+        self.shared.state.lock().writer = Writer::Worker;
         self.worker.wake();
+    }
+
+    /// A write in the caller's thread took long: the worker makes the next ones.
+    pub(crate) fn was_slow(&self) {
+        self.shared.state.lock().slow = SLOW_COMMITS;
     }
 
     /// Forgets the entries behind `last`.
@@ -241,8 +290,20 @@ impl Shared {
         if whole && in_order { Ok(found) } else { Err(gone(range.start)) }
     }
 
-    /// Makes what waits durable: the work of the worker.
-    fn write_waiting(&self) -> Next {
+    /// The work of the worker.
+    fn work(&self) -> Next {
+        {
+            let mut state = self.state.lock();
+            if state.writer != Writer::Worker {
+                return Next::Wait;
+            }
+            state.slow = state.slow.saturating_sub(1);
+        }
+        if self.write_waiting() { Next::Again } else { Next::Wait }
+    }
+
+    /// Makes durable what waits, or its first part; whether more waits. If not, the next append needs a writer.
+    fn write_waiting(&self) -> bool {
         let (entries, told, failure) = {
             let mut state = self.state.lock();
             let (mut entries, mut told, mut bytes) = (Vec::new(), Vec::new(), 0);
@@ -254,9 +315,6 @@ impl Shared {
             }
             (entries, told, state.failure.clone())
         };
-        if told.is_empty() {
-            return Next::Wait;
-        }
         let written = match failure {
             Some(failure) => Err(failure),
             None => self.write(&entries).map_err(|error| error.to_string()),
@@ -267,7 +325,12 @@ impl Shared {
         for done in told {
             done(written.clone().map_err(io::Error::other));
         }
-        Next::Again
+        let mut state = self.state.lock();
+        let more = !state.waiting.is_empty();
+        if !more {
+            state.writer = Writer::Nobody;
+        }
+        more
     }
 
     fn write(&self, entries: &[Arc<LogEntry>]) -> Result<()> {
@@ -333,7 +396,9 @@ mod tests {
         let id = LogId { index, ..LogId::default() };
         let (done, told) = mpsc::channel();
         let entry = LogEntry { id, kind: EntryKind::Change, payload: vec![7; bytes].into() };
-        log.append(vec![entry], Box::new(move |written| done.send(written).unwrap()));
+        if log.append(vec![entry], Box::new(move |written| done.send(written).unwrap())) {
+            log.write_by_worker();
+        }
         told.recv().unwrap()
     }
 

@@ -406,6 +406,13 @@ impl Database {
         batch.commit(&self.handle, durability)
     }
 
+    /// Whether a commit that begins now may be slowed, or has to wait for a flush, because flushes and compactions do not
+    /// keep up. For programs that commit in a thread that must not wait for these: a moment later it may be otherwise.
+    #[must_use]
+    pub fn write_may_wait(&self) -> bool {
+        self.core().throttle.may_wait()
+    }
+
     /// Writes the memtables of all tables to disk and returns when they are there. Those of tables with little in
     /// memory are written together, which takes a small part of the time of [`Table::flush`] for each.
     ///

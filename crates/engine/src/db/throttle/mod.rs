@@ -63,6 +63,11 @@ impl Throttle {
         if !self.queue.is_closed(&self.budget) || passes() { Ok(None) } else { self.stall(bytes) }
     }
 
+    /// Whether a commit that begins now may be slowed, or has to wait for a flush.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.budget.is_pressed() || self.queue.is_closed(&self.budget)
+    }
+
     /// Waits for memory for a commit of this many bytes.
     fn stall(&self, bytes: u64) -> Result<Option<Admission<'_>>> {
         let State { env, health, counters, wakers, .. } = &*self.state;

@@ -21,7 +21,7 @@ use self::waiters::Waiters;
 use super::failure::Failure;
 use super::stats::{LogStats, SyncCounters, count};
 use crate::base::sync::thread::{Thread, park};
-use crate::base::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard};
+use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard};
 use crate::base::{Lsn, Result};
 use std::mem;
 use std::sync::Arc;
@@ -38,6 +38,8 @@ pub(in crate::log) struct SyncQueue {
     /// Writes past the page cache that have begun and not completed. Raised by threads that hold the latch of the
     /// output; lowered with Release by the thread whose write has completed, for the thread that then writes buffered.
     direct_writes: AtomicUsize,
+    /// Whether one of the last two groups was waited for by other threads than its leader. Steers only.
+    is_shared: AtomicBool,
     failure: Arc<Failure>,
     counters: SyncCounters,
 }
@@ -46,6 +48,8 @@ pub(in crate::log) struct SyncQueue {
 struct State {
     in_flight: InFlight,
     waiters: Waiters,
+    /// Whether the last group was waited for by other threads than its leader.
+    was_shared: bool,
 }
 
 impl SyncQueue {
@@ -55,6 +59,7 @@ impl SyncQueue {
             state: Mutex::default(),
             durable: AtomicU64::new(durable.0),
             direct_writes: AtomicUsize::new(0),
+            is_shared: AtomicBool::new(false),
             failure,
             counters: SyncCounters::default(),
         }
@@ -69,6 +74,12 @@ impl SyncQueue {
     /// Groups made durable so far, and those that are on their way.
     pub(in crate::log) fn groups(&self) -> u64 {
         self.counters.groups.load(Ordering::Relaxed)
+    }
+
+    /// Whether one of the last two groups served several threads.
+    #[inline]
+    pub(in crate::log) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
     }
 
     /// Adds the counters.
@@ -138,7 +149,11 @@ impl SyncQueue {
         // The next leader first: the device waits for it.
         let next = state.in_flight.next();
         let mut woken: Vec<_> = state.waiters.take_first(next).into_iter().collect();
+        let leaders = woken.len();
         completed.for_each(|write| woken.append(&mut state.waiters.take(write)));
+        let shared = woken.len() > leaders;
+        let was_shared = mem::replace(&mut state.was_shared, shared);
+        self.is_shared.store(shared || was_shared, Ordering::Relaxed);
         drop(state);
         woken.iter().for_each(Thread::unpark);
         Ok(())

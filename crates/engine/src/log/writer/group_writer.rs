@@ -160,11 +160,11 @@ impl GroupWriter {
     }
 
     /// Lets other threads go first that were woken when the last group was durable and are about to commit again: with
-    /// them this group serves all. Without them it serves half, and the next group the other half. A thread that
-    /// commits alone does not stop here.
+    /// them this group serves all. Without them it serves half, and the next group the other half. A thread that alone
+    /// waits for syncs does not stop here, whatever commits that wait for none append.
     fn gather(&self) {
         for _ in 0..YIELDS_MAX {
-            if !self.buffer.is_half_a_group() {
+            if !self.queue.is_shared() || !self.buffer.is_half_a_group() {
                 return;
             }
             yield_now();

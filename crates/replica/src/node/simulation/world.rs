@@ -21,7 +21,7 @@ use crate::node::core::Core;
 use crate::node::pending::PendingCommits;
 use crate::node::start::start;
 use crate::raft::runtime;
-use crate::storage::applier::{Applier, Target};
+use crate::storage::applier::{Applier, Target, Waiter};
 use crate::storage::log::Log;
 use crate::storage::rows::Rows;
 
@@ -130,7 +130,7 @@ struct Registers {
 }
 
 impl Target for Registers {
-    fn commit(&self, at: LogId, commit: &Commit<'_>, add: &dyn Fn(&mut Batch)) -> spinney::Result<()> {
+    fn commit(&self, at: LogId, commit: &Commit<'_>, add: &dyn Fn(&mut Batch)) -> spinney::Result<Option<Waiter>> {
         let mut batch = Batch::new();
         let table = |id: TableId| {
             let name = commit.tables.iter().find(|(known, _)| *known == id.0).map(|(_, name)| *name);
@@ -144,9 +144,9 @@ impl Target for Registers {
         add(&mut batch);
         self.database.write_with(&batch, Durability::Buffered)?;
         if commit.proposal.identity == self.identity {
-            drop(self.pending.take(commit.proposal.number));
+            return Ok(self.pending.take(commit.proposal.number).map(|(_, waiter)| waiter));
         }
-        Ok(())
+        Ok(None)
     }
 
     fn create_table(&self, name: &str, layout: Layout) -> spinney::Result<()> {
