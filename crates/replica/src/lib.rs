@@ -7,7 +7,8 @@
 //!
 //! A program opens the engine's database, then a [`Node`] on it ([`Node::open`]), then the document database, and then
 //! lets the node run ([`Node::run`]). Members talk to each other through a [`Transport`], which the program brings: it
-//! carries bytes that [`Node::handle`] of the other member answers.
+//! carries bytes that [`Node::handle`] of the other member answers, and opens connections for entries, whose other side
+//! [`Node::serve`] takes.
 
 mod base;
 mod entry;
@@ -19,6 +20,6 @@ pub use base::config::{Config, Member};
 pub use base::error::{Error, Result};
 pub use base::settings::Settings;
 pub use base::status::{MemberStatus, Role, Status};
-pub use base::transport::Transport;
+pub use base::transport::{Stream, Transport};
 pub use node::handle::{Acknowledgement, Node};
 pub use storage::copies::install_copy;

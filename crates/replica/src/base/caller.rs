@@ -5,18 +5,41 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::config::Member;
+use super::frames::Frames;
 use super::transport::Transport;
 
 /// A reply that is waited for.
 pub(crate) type Reply = Pin<Box<dyn Future<Output = io::Result<Vec<u8>>> + Send>>;
 
+/// A connection that is opened.
+pub(crate) type Opened = Pin<Box<dyn Future<Output = io::Result<Box<dyn Pipe>>> + Send>>;
+
 /// Sends requests to other members.
 pub(crate) trait Caller: Send + Sync + Debug + 'static {
     /// Sends a request, and gives the reply as [`Transport::call`] does.
     fn call(&self, member: &Member, request: Vec<u8>, timeout: Duration) -> Reply;
+
+    /// Opens a connection for messages in both directions.
+    fn open(&self, member: &Member, timeout: Duration) -> Opened;
+}
+
+/// A connection that carries messages in their order. It cannot be used any more after an error.
+pub(crate) trait Pipe: Send + Sync + Debug {
+    /// Sends a message of the bytes that `encode` appends.
+    ///
+    /// # Errors
+    /// When the connection failed.
+    fn send(&mut self, encode: &mut dyn FnMut(&mut Vec<u8>)) -> io::Result<()>;
+
+    /// Bytes that were sent and the connection has not taken yet.
+    fn waiting_bytes(&self) -> usize;
+
+    /// Gives the next message of the other side, and goes on to write what the connection has not taken yet.
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>>;
 }
 
 /// Calls a transport in threads of the runtime that may block.
@@ -28,5 +51,14 @@ impl Caller for BlockingCaller {
         let (transport, member) = (Arc::clone(&self.0), member.clone());
         let called = tokio::task::spawn_blocking(move || transport.call(&member, request, timeout));
         Box::pin(async move { called.await.map_err(io::Error::other)? })
+    }
+
+    fn open(&self, member: &Member, timeout: Duration) -> Opened {
+        let (transport, member) = (Arc::clone(&self.0), member.clone());
+        let opened = tokio::task::spawn_blocking(move || transport.open(&member, timeout));
+        Box::pin(async move {
+            let stream = opened.await.map_err(io::Error::other)??;
+            Ok(Box::new(Frames::new(stream)?) as Box<dyn Pipe>)
+        })
     }
 }

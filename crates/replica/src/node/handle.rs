@@ -18,9 +18,10 @@ use super::target::DocumentTarget;
 use crate::base::caller::BlockingCaller;
 use crate::base::config::{Config, Member};
 use crate::base::error::{Error, Result};
+use crate::base::frames::Frames;
 use crate::base::settings::Settings;
 use crate::base::status::Status;
-use crate::base::transport::Transport;
+use crate::base::transport::{Stream, Transport};
 use crate::raft::view::State;
 use crate::storage::applier::Applier;
 use crate::storage::copies::adopt_copy;
@@ -73,7 +74,7 @@ impl Node {
     /// Those of the engine; `InvalidConfig` for settings out of range, and when the database is part of another set.
     pub fn open(engine: &spinney::Database, settings: Settings, transport: Arc<dyn Transport>) -> Result<Self> {
         settings.check()?;
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("replica").enable_time().build();
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("replica").enable_all().build();
         let runtime = runtime.map_err(|error| Error::Ended(format!("no thread for replication: {error}")))?;
         let threads = Env::os().threads;
         let rows = Rows::open(engine)?;
@@ -140,6 +141,21 @@ impl Node {
     /// `Malformed`, `Ended`. The caller closes the connection or answers with the error.
     pub fn handle(&self, request: &[u8]) -> Result<Vec<u8>> {
         self.handle.block_on(self.core.handle(request))
+    }
+
+    /// Answers the requests with entries that come by a connection, which another member's [`Transport::open`] has
+    /// opened, until it ends. As with [`Self::handle`], only members may come here.
+    ///
+    /// # Errors
+    /// `Malformed`; `Ended`, also when the connection fails. The connection is closed.
+    pub fn serve(&self, stream: Box<dyn Stream>) -> Result<()> {
+        let core = Arc::clone(&self.core);
+        // In the thread of the consensus, which then needs no other one to answer.
+        let served = self.handle.spawn(async move {
+            let frames = Frames::new(stream).map_err(|error| Error::Ended(format!("no such connection: {error}")))?;
+            core.serve(Box::new(frames)).await
+        });
+        self.handle.block_on(served).map_err(|error| Error::Ended(error.to_string()))?
     }
 
     /// Waits until this node is known to be primary at a moment after the call, and has applied all that was

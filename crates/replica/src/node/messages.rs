@@ -4,13 +4,18 @@
 //! The identity of the copy of the log that is meant, 8 bytes, 0 for any; then the request, whose first byte says
 //! whether it is one of the consensus.
 
+use std::future::poll_fn;
+use std::io;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use spinney::base::codec::Decoder;
 
 use super::core::Core;
+use crate::base::caller::Pipe;
 use crate::base::error::{Error, Result};
 use crate::entry::hello::{Hello, Program};
+use crate::raft::appends::Appends;
 use crate::raft::consensus::Consensus;
 
 /// A member is asked what it is.
@@ -18,6 +23,9 @@ pub(crate) const HELLO: u8 = 16;
 
 /// A step of a copy of the database.
 pub(crate) const COPY: u8 = 17;
+
+/// How many requests of a connection may wait for their replies.
+const REQUESTS_MAX: usize = 64;
 
 /// A request that is not one of the consensus, for whoever is at an address.
 pub(crate) fn control(kind: u8, fields: &[u8]) -> Vec<u8> {
@@ -48,6 +56,36 @@ impl Core {
             Some((&HELLO, [])) => Ok(self.hello().encode()),
             Some((&COPY, step)) if meant == self.identity => self.take_copy_step(step).await,
             _ => Err(Error::Malformed("an unknown request")),
+        }
+    }
+
+    /// Answers the requests with entries that come by a connection, until it ends.
+    ///
+    /// # Errors
+    /// `Malformed`; `Ended`, also when the connection fails.
+    pub(crate) async fn serve(&self, mut pipe: Box<dyn Pipe>) -> Result<()> {
+        let mut appends = self.consensus()?.appends();
+        poll_fn(|context| self.poll_serve(&mut *pipe, &mut appends, context)).await
+    }
+
+    fn poll_serve(&self, pipe: &mut dyn Pipe, appends: &mut Appends, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let failed = |error: io::Error| Error::Ended(format!("the connection failed: {error}"));
+        loop {
+            while appends.open() > 0
+                && let Poll::Ready(reply) = appends.poll_reply(context)
+            {
+                let Some(reply) = reply else { return Poll::Ready(Ok(())) };
+                pipe.send(&mut |out| out.extend_from_slice(&reply)).map_err(failed)?;
+            }
+            if appends.open() >= REQUESTS_MAX {
+                return Poll::Pending;
+            }
+            let message = ready!(pipe.poll_receive(context)).map_err(failed)?;
+            let mut input = Decoder::new(&message);
+            if input.u64().ok() != Some(self.identity) {
+                return Poll::Ready(Err(Error::Malformed("a message for another copy of the log")));
+            }
+            appends.push(input.rest())?;
         }
     }
 

@@ -12,6 +12,7 @@ use openraft::vote::RaftLeaderId;
 use openraft::{ChangeMembers, Config, ReadPolicy, SnapshotPolicy};
 use spinney::base::codec::Malformed;
 
+use super::appends::{Appends, Raft};
 use super::log_store::LogStore;
 use super::machine::Machine;
 use super::network::{Network, SendCopy};
@@ -23,8 +24,6 @@ use crate::base::error::{Error, Result};
 use crate::base::settings::Settings;
 use crate::storage::applier::Applier;
 use crate::storage::log::Log;
-
-type Raft = openraft::Raft<Types, Machine>;
 
 /// What became of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +132,11 @@ impl Consensus {
                 encode_transferred(&self.raft.handle_transfer_leader(request).await.map_err(ended)?)
             }
         })
+    }
+
+    /// What answers the requests that come by a connection for entries.
+    pub(crate) fn appends(&self) -> Appends {
+        Appends::new(&self.raft)
     }
 
     /// Proposes an entry, if this member leads in the term; returns when its fate is known, or will not be known here.

@@ -1,9 +1,11 @@
 //! Consensus, by the library openraft. No other module names it.
 
+pub(crate) mod appends;
 pub(crate) mod consensus;
 mod convert;
 mod log_store;
 mod machine;
+mod line;
 pub(crate) mod network;
 pub(crate) mod runtime;
 #[cfg(test)]

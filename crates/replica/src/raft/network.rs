@@ -7,15 +7,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{Stream, stream};
+use openraft::base::{BoxFuture, BoxStream};
 use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
 use openraft::network::{Backoff, RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{
-    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest, TransferLeaderResponse,
-    VoteRequest, VoteResponse,
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use openraft::{OptionalSend, RPCTypes};
 use spinney::base::codec::Malformed;
 
+use super::line::{Line, Sending};
 use super::types::{Peer, RaftVote, Snapshot, Types};
 use super::wire::{Request, decode_appended, decode_transferred, decode_voted};
 use crate::base::caller::Caller;
@@ -23,6 +26,9 @@ use crate::base::config::Member;
 
 /// How long a member may take for entries, which it makes durable.
 const APPEND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long it may take to connect to a member.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The pauses before an unreachable member is called again.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -36,6 +42,9 @@ pub(crate) trait SendCopy: Send + Sync + fmt::Debug {
 
 /// A copy that is on its way.
 pub(crate) type Sent = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+
+/// Replies to requests with entries.
+type Replies<'s> = BoxStream<'s, Result<StreamAppendResult<Types>, RPCError<Types>>>;
 
 /// Makes what calls the other members.
 #[derive(Clone, Debug)]
@@ -51,13 +60,13 @@ pub(crate) struct Client {
     network: Network,
     target: u64,
     member: Member,
-    /// Whether it carries entries, and not heartbeats and votes alone.
-    carries_entries: bool,
+    /// The connection for entries.
+    line: Option<Line>,
 }
 
 impl Network {
-    fn client(&self, target: u64, peer: &Peer, carries_entries: bool) -> Client {
-        Client { network: self.clone(), target, member: peer.member.clone(), carries_entries }
+    fn client(&self, target: u64, peer: &Peer) -> Client {
+        Client { network: self.clone(), target, member: peer.member.clone(), line: None }
     }
 }
 
@@ -65,15 +74,35 @@ impl RaftNetworkFactory<Types> for Network {
     type Network = Client;
 
     async fn new_client(&mut self, target: u64, node: &Peer) -> Client {
-        self.client(target, node, true)
-    }
-
-    async fn new_heartbeat_client(&mut self, target: u64, node: &Peer) -> Client {
-        self.client(target, node, false)
+        self.client(target, node)
     }
 }
 
 impl Client {
+    fn failed(&self, action: RPCTypes, error: &io::Error, timeout: Duration) -> RPCError<Types> {
+        match error.kind() {
+            io::ErrorKind::TimedOut => {
+                RPCError::Timeout(Timeout { action, id: self.network.me, target: self.target, timeout })
+            }
+            _ => RPCError::Unreachable(Unreachable::new(error)),
+        }
+    }
+
+    /// The next reply on the line for entries, which is given up when it fails or the member refuses what it was sent.
+    async fn next_reply<S>(
+        &mut self,
+        sending: &mut Sending<S>,
+    ) -> Option<Result<StreamAppendResult<Types>, RPCError<Types>>>
+    where
+        S: Stream<Item = AppendEntriesRequest<Types>> + Unpin,
+    {
+        let reply = sending.next(self.line.as_mut()?).await?;
+        if !matches!(reply, Ok(Ok(_))) {
+            self.line = None;
+        }
+        Some(reply.map_err(|error| self.failed(RPCTypes::AppendEntries, &error, APPEND_TIMEOUT)))
+    }
+
     async fn ask<T>(
         &self,
         kind: RPCTypes,
@@ -83,14 +112,10 @@ impl Client {
     ) -> Result<T, RPCError<Types>> {
         // Another copy of the log may be at the member's address: it must know whether it is meant.
         let mut message = self.target.to_le_bytes().to_vec();
-        message.extend_from_slice(&request.encode());
+        request.encode(&mut message);
         let reply = match self.network.caller.call(&self.member, message, timeout).await {
             Ok(reply) => reply,
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                let (id, target) = (self.network.me, self.target);
-                return Err(RPCError::Timeout(Timeout { action: kind, id, target, timeout }));
-            }
-            Err(error) => return Err(RPCError::Unreachable(Unreachable::new(&error))),
+            Err(error) => return Err(self.failed(kind, &error, timeout)),
         };
         decode(&reply).map_err(|Malformed| {
             let error = io::Error::new(io::ErrorKind::InvalidData, "a reply of another member makes no sense");
@@ -107,8 +132,32 @@ impl RaftNetworkV2<Types> for Client {
         request: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
-        let timeout = if self.carries_entries { APPEND_TIMEOUT } else { option.hard_ttl() };
-        self.ask(RPCTypes::AppendEntries, Request::Append(request), timeout, decode_appended).await
+        self.ask(RPCTypes::AppendEntries, Request::Append(request), option.hard_ttl(), decode_appended).await
+    }
+
+    fn stream_append<'s, S>(
+        &'s mut self,
+        requests: S,
+        _option: RPCOption,
+    ) -> BoxFuture<'s, Result<Replies<'s>, RPCError<Types>>>
+    where
+        S: Stream<Item = AppendEntriesRequest<Types>> + OptionalSend + Unpin + 'static,
+    {
+        Box::pin(async move {
+            // A stream that was given up leaves requests whose replies nobody waits for.
+            if !self.line.as_ref().is_some_and(Line::is_idle) {
+                self.line = None;
+                let opened = self.network.caller.open(&self.member, OPEN_TIMEOUT).await;
+                let opened = opened.map_err(|error| self.failed(RPCTypes::AppendEntries, &error, OPEN_TIMEOUT));
+                self.line = Some(Line::new(opened?, self.target));
+            }
+            let sending = Sending::new(requests, APPEND_TIMEOUT);
+            let replies = stream::unfold((self, sending), |(client, mut sending)| async move {
+                let reply = client.next_reply(&mut sending).await?;
+                Some((reply, (client, sending)))
+            });
+            Ok(Box::pin(replies) as Replies<'s>)
+        })
     }
 
     async fn vote(

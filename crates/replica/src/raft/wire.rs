@@ -5,7 +5,7 @@
 //! as the log has them up to the end.
 
 use openraft::raft::{
-    AppendEntriesRequest, AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse,
+    AppendEntriesRequest, AppendEntriesResponse, StreamAppendError, StreamAppendResult, TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse,
     VoteRequest, VoteResponse,
 };
 use spinney::base::codec::{Decoder, Malformed};
@@ -31,27 +31,25 @@ const PRE_VOTE: u8 = 3;
 const TRANSFER_LEADER: u8 = 4;
 
 impl Request {
-    /// The bytes.
-    pub(crate) fn encode(self) -> Vec<u8> {
-        let mut out = Vec::new();
+    /// Appends the bytes.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Append(request) => {
                 out.push(APPEND);
-                encode_vote(&request.vote, &mut out);
-                put_place(request.prev_log_id.as_ref(), &mut out);
-                put_place(request.leader_commit.as_ref(), &mut out);
-                request.entries.into_iter().for_each(|entry| stored(entry).encode(&mut out));
+                encode_vote(&request.vote, out);
+                put_place(request.prev_log_id.as_ref(), out);
+                put_place(request.leader_commit.as_ref(), out);
+                request.entries.iter().for_each(|entry| stored(entry.clone()).encode(out));
             }
-            Self::Vote(request) => encode_vote_request(VOTE, &request, &mut out),
-            Self::PreVote(request) => encode_vote_request(PRE_VOTE, &request, &mut out),
+            Self::Vote(request) => encode_vote_request(VOTE, request, out),
+            Self::PreVote(request) => encode_vote_request(PRE_VOTE, request, out),
             Self::TransferLeader(request) => {
                 out.push(TRANSFER_LEADER);
-                encode_vote(request.from_leader(), &mut out);
+                encode_vote(request.from_leader(), out);
                 out.extend_from_slice(&request.to_node_id().to_le_bytes());
-                put_place(request.last_log_id(), &mut out);
+                put_place(request.last_log_id(), out);
             }
         }
-        out
     }
 
     /// Reads what [`Self::encode`] wrote.
@@ -122,6 +120,40 @@ pub(crate) fn decode_appended(bytes: &[u8]) -> Result<AppendEntriesResponse<Type
         3 => Ok(AppendEntriesResponse::HigherVote(decode_vote(&mut input)?)),
         _ => Err(Malformed),
     }
+}
+
+/// The bytes of a reply to entries that came by a connection for them: the last entry that is durable, or an error.
+pub(crate) fn encode_streamed(reply: &StreamAppendResult<Types>) -> Vec<u8> {
+    let mut out = Vec::new();
+    match reply {
+        Ok(place) => {
+            out.push(0);
+            put_place(place.as_ref(), &mut out);
+        }
+        Err(StreamAppendError::Conflict(id)) => {
+            out.push(1);
+            put_place(Some(id), &mut out);
+        }
+        Err(StreamAppendError::HigherVote(vote)) => {
+            out.push(2);
+            encode_vote(vote, &mut out);
+        }
+    }
+    out
+}
+
+/// Reads what [`encode_streamed`] wrote.
+///
+/// # Errors
+/// When the bytes make no sense.
+pub(crate) fn decode_streamed(bytes: &[u8]) -> Result<StreamAppendResult<Types>, Malformed> {
+    let mut input = Decoder::new(bytes);
+    Ok(match input.u8()? {
+        0 => Ok(get_place(&mut input)?),
+        1 => Err(StreamAppendError::Conflict(get_place(&mut input)?.ok_or(Malformed)?)),
+        2 => Err(StreamAppendError::HigherVote(decode_vote(&mut input)?)),
+        _ => return Err(Malformed),
+    })
 }
 
 /// The bytes of a reply to a candidate.

@@ -1,11 +1,13 @@
 //! Members that reach each other in memory, until they are cut off.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
-use spinney_replica::{Member, Node, Transport};
+use spinney_replica::{Member, Node, Stream, Transport};
 
 /// The first byte, behind the identity, of a request for what a member says of itself.
 const HELLO: u8 = 16;
@@ -20,6 +22,20 @@ struct State {
     cut: BTreeSet<String>,
     /// Those whose programs say that they are newer.
     newer: BTreeSet<String>,
+    /// The connections that were opened, with the two members of each.
+    connections: Vec<([String; 2], TcpStream)>,
+}
+
+impl State {
+    /// Closes the connections of a member.
+    fn close(&mut self, host: &str) {
+        let (of_it, others) =
+            std::mem::take(&mut self.connections).into_iter().partition(|(members, _)| members.iter().any(|m| m == host));
+        self.connections = others;
+        let closed: Vec<([String; 2], TcpStream)> = of_it;
+        // One that is closed already is what was wanted.
+        closed.iter().for_each(|(_, connection)| drop(connection.shutdown(Shutdown::Both)));
+    }
 }
 
 impl Mesh {
@@ -28,18 +44,22 @@ impl Mesh {
     }
 
     pub(crate) fn remove(&self, host: &str) {
-        let node = self.0.lock().unwrap().nodes.remove(host);
+        let mut state = self.0.lock().unwrap();
+        state.close(host);
+        let node = state.nodes.remove(host);
+        drop(state);
         drop(node);
     }
 
     /// Cuts a member off from all others, or ends that.
     pub(crate) fn cut(&self, host: &str, is_cut: bool) {
-        let cut = &mut self.0.lock().unwrap().cut;
+        let state = &mut *self.0.lock().unwrap();
         if is_cut {
-            cut.insert(host.to_owned())
+            state.cut.insert(host.to_owned());
+            state.close(host);
         } else {
-            cut.remove(host)
-        };
+            state.cut.remove(host);
+        }
     }
 
     /// Has a member say from now on that its program has a newer format.
@@ -59,19 +79,59 @@ struct Link {
     from: String,
 }
 
+impl Link {
+    fn reach(&self, member: &Member) -> io::Result<Node> {
+        let state = self.mesh.0.lock().unwrap();
+        let cut = state.cut.contains(&self.from) || state.cut.contains(&member.host);
+        let node = state.nodes.get(&member.host).filter(|_| !cut).cloned();
+        node.ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionRefused))
+    }
+}
+
 impl Transport for Link {
     fn call(&self, member: &Member, request: Vec<u8>, _timeout: Duration) -> io::Result<Vec<u8>> {
-        let reach = || {
-            let state = self.mesh.0.lock().unwrap();
-            let cut = state.cut.contains(&self.from) || state.cut.contains(&member.host);
-            let node = state.nodes.get(&member.host).filter(|_| !cut).cloned();
-            node.ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionRefused))
-        };
-        let mut reply = reach()?.handle(&request).map_err(|error| io::Error::other(error.to_string()))?;
+        let mut reply = self.reach(member)?.handle(&request).map_err(|error| io::Error::other(error.to_string()))?;
         if request[8] == HELLO && self.mesh.0.lock().unwrap().newer.contains(&member.host) {
             reply[0] += 1;
         }
         // It may have been cut off meanwhile: the reply is lost.
-        reach().map(|_| reply)
+        self.reach(member).map(|_| reply)
+    }
+
+    fn open(&self, member: &Member, _timeout: Duration) -> io::Result<Box<dyn Stream>> {
+        let node = self.reach(member)?;
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let ours = TcpStream::connect(listener.local_addr()?)?;
+        let (theirs, _) = listener.accept()?;
+        let members = [self.from.clone(), member.host.clone()];
+        self.mesh.0.lock().unwrap().connections.push((members, theirs.try_clone()?));
+        thread::spawn(move || drop(node.serve(Box::new(Plain(theirs)))));
+        Ok(Box::new(Plain(ours)))
+    }
+}
+
+/// A connection without encryption.
+#[derive(Debug)]
+struct Plain(TcpStream);
+
+impl Read for Plain {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.0.read(to)
+    }
+}
+
+impl Write for Plain {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Stream for Plain {
+    fn socket(&self) -> io::Result<TcpStream> {
+        self.0.try_clone()
     }
 }

@@ -37,6 +37,17 @@ pub fn request(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     Ok(reply)
 }
 
+/// `_replicaStream`: behind its reply the connection carries requests of the primary to append entries, which the node
+/// takes itself.
+///
+/// # Errors
+/// `NoReplicationEnabled` (76).
+pub fn stream(call: &mut Call<'_>) -> Result<DocumentBuilder> {
+    replica_of(call)?;
+    call.session.carries_entries = true;
+    Ok(DocumentBuilder::new())
+}
+
 /// `_replicaReadIndex`: the index in the log up to which a member must have applied entries so that its reads see all
 /// that was acknowledged before.
 ///

@@ -39,6 +39,8 @@ pub struct Session {
     pub id: Option<[u8; 16]>,
     /// The subject of the certificate that the client has proved to have.
     pub subject: Option<String>,
+    /// Whether the connection carries entries of a primary from now on, and no commands.
+    pub carries_entries: bool,
     /// Whether a Unix socket or loopback connects the client.
     pub local: bool,
 }

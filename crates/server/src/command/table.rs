@@ -76,6 +76,11 @@ static COMMANDS: [Command; 41] = [
             .admin_only(),
     ),
     of_users(
+        plain(members::STREAM, "Lets a connection carry entries of the primary.", replica_request::stream)
+            .needs(&[Privilege::on_cluster("internal")])
+            .admin_only(),
+    ),
+    of_users(
         plain("_replicaReadIndex", "Tells another member what it has to apply.", replica_request::read_index)
             .needs(&[Privilege::on_cluster("internal")])
             .admin_only(),

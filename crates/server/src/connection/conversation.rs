@@ -74,6 +74,18 @@ pub fn serve(server: &Server, session: &mut Session, channel: Channel) -> End {
         if server.topology.is_ending() {
             return End::Closed;
         }
+        if conversation.session.carries_entries {
+            return carry_entries(server, conversation.channel);
+        }
+    }
+}
+
+/// Hands the connection to the node, until it ends.
+fn carry_entries(server: &Server, channel: Channel) -> End {
+    let Some(replica) = server.replica() else { return End::Closed };
+    match replica.node.serve(Box::new(channel)) {
+        Ok(()) => End::Closed,
+        Err(error) => End::Failed(io::Error::other(error.to_string())),
     }
 }
 

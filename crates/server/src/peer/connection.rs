@@ -79,6 +79,12 @@ impl Connection {
         Ok(connection)
     }
 
+    /// The bytes of the connection, which runs no more commands.
+    #[must_use]
+    pub fn into_channel(self) -> Channel {
+        self.channel
+    }
+
     /// Logs in as a member, and checks that the other side is one.
     fn log_in(&mut self, key: &MemberKey, until: Instant) -> io::Result<()> {
         let denied = |what: &str| io::Error::new(ErrorKind::PermissionDenied, what.to_owned());

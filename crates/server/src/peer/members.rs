@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use spinney_document::bson::{DocumentBuf, DocumentBuilder, Value};
-use spinney_replica::{Member, Transport};
+use spinney_replica::{Member, Stream, Transport};
 use spinney_wire::Failure;
 
 use super::connection::{Connection, Link, part};
@@ -18,7 +18,10 @@ use super::connection::{Connection, Link, part};
 /// The name of the command by which members talk to each other.
 pub const COMMAND: &str = "_replicaRequest";
 
-/// The section of that command in which the payload is, as documents with a part of it each.
+/// The name of the command by which a connection begins to carry entries.
+pub const STREAM: &str = "_replicaStream";
+
+/// The section of [`COMMAND`] in which the payload is, as documents with a part of it each.
 pub const PAYLOAD: &str = "payload";
 
 /// The field of the reply of the command `_replicaReadIndex`.
@@ -98,5 +101,13 @@ impl Transport for Members {
             Some(Value::Binary(0, bytes)) => Ok(bytes.to_vec()),
             _ => Err(io::Error::new(ErrorKind::InvalidData, "the reply has no payload")),
         }
+    }
+
+    fn open(&self, member: &Member, timeout: Duration) -> io::Result<Box<dyn Stream>> {
+        let mut connection = Connection::open(&member.host, &self.link, timeout)?;
+        let mut command = DocumentBuilder::new();
+        command.append(STREAM, 1);
+        connection.run("admin", command, &[], timeout)?;
+        Ok(Box::new(connection.into_channel()))
     }
 }

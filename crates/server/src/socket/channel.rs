@@ -1,6 +1,7 @@
 //! The bytes of a connection, as they come from a socket or through TLS.
 
 use std::io::{self, IoSlice, Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,6 +94,16 @@ impl Channel {
             Self::Plain(transport) => transport,
             Self::Tls(stream) => &stream.sock.0,
             Self::TlsToServer(stream) => &stream.sock.0,
+        }
+    }
+}
+
+impl spinney_replica::Stream for Channel {
+    fn socket(&self) -> io::Result<TcpStream> {
+        match self.transport() {
+            Transport::Tcp(stream) => stream.try_clone(),
+            #[cfg(unix)]
+            Transport::Unix(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "members connect by TCP")),
         }
     }
 }

@@ -2,16 +2,18 @@
 
 use std::io;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{Batch, Database, Durability, Layout, Options, Prepared, TableId, TableOptions};
 use tokio::runtime::Builder;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};
 
 use super::history::{Call, End, Operation, Outcome};
-use crate::base::caller::{Caller, Reply};
+use crate::base::caller::{Caller, Opened, Pipe, Reply};
 use crate::base::config::Member;
 use crate::base::error::Error;
 use crate::base::settings::Settings;
@@ -117,6 +119,80 @@ impl Caller for Link {
             pass(&world).await?;
             Ok(reply)
         })
+    }
+
+    fn open(&self, member: &Member, timeout: Duration) -> Opened {
+        let (world, from) = (self.world.clone(), self.from);
+        let to = usize::try_from(member.id).unwrap_or(usize::MAX);
+        Box::pin(async move {
+            let known = world.upgrade().ok_or(io::ErrorKind::TimedOut)?;
+            sleep(known.millis(8)).await;
+            if !known.reaches(from, to) {
+                sleep(timeout).await;
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let member = known.member(to).ok_or(io::ErrorKind::ConnectionRefused)?;
+            let (requests, sent) = unbounded_channel();
+            let (received, taken) = unbounded_channel();
+            tokio::spawn(carry(world.clone(), (from, to), sent, received));
+            let (replies, sent) = unbounded_channel();
+            let (received, answers) = unbounded_channel();
+            tokio::spawn(carry(world, (to, from), sent, received));
+            let side = Box::new(Side { to: replies, from: taken });
+            tokio::spawn(async move { drop(member.core.serve(side).await) });
+            Ok(Box::new(Side { to: requests, from: answers }) as Box<dyn Pipe>)
+        })
+    }
+}
+
+/// A connection as one side sees it.
+#[derive(Debug)]
+struct Side {
+    to: UnboundedSender<Vec<u8>>,
+    from: UnboundedReceiver<Vec<u8>>,
+}
+
+impl Pipe for Side {
+    fn send(&mut self, encode: &mut dyn FnMut(&mut Vec<u8>)) -> io::Result<()> {
+        let mut message = Vec::new();
+        encode(&mut message);
+        self.to.send(message).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        0
+    }
+
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+        self.from.poll_recv(context).map(|message| message.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
+    }
+}
+
+/// Carries the messages of one direction of a connection in their order, until the connection breaks.
+async fn carry(
+    world: Weak<World>,
+    (from, to): (usize, usize),
+    mut sent: UnboundedReceiver<Vec<u8>>,
+    received: UnboundedSender<Vec<u8>>,
+) {
+    while let Some(message) = sent.recv().await {
+        let Some(world) = world.upgrade() else { return };
+        let slow = world.below(50) == 0;
+        sleep(world.millis(if slow { 400 } else { 8 })).await;
+        if world.below(1000) < world.state.lock().lost {
+            if world.below(2) == 0 {
+                return;
+            }
+            // It is sent again.
+            sleep(Duration::from_millis(200)).await;
+        }
+        if !world.reaches(from, to) {
+            sleep(world.millis(2000)).await;
+            return;
+        }
+        if received.send(message).is_err() {
+            return;
+        }
     }
 }
 
