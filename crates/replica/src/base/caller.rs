@@ -5,11 +5,11 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::config::Member;
 use super::frames::Frames;
+use super::pipe::Pipe;
 use super::transport::Transport;
 
 /// A reply that is waited for.
@@ -25,21 +25,6 @@ pub(crate) trait Caller: Send + Sync + Debug + 'static {
 
     /// Opens a connection for messages in both directions.
     fn open(&self, member: &Member, timeout: Duration) -> Opened;
-}
-
-/// A connection that carries messages in their order. It cannot be used any more after an error.
-pub(crate) trait Pipe: Send + Sync + Debug {
-    /// Sends a message of the bytes that `encode` appends.
-    ///
-    /// # Errors
-    /// When the connection failed.
-    fn send(&mut self, encode: &mut dyn FnMut(&mut Vec<u8>)) -> io::Result<()>;
-
-    /// Bytes that were sent and the connection has not taken yet.
-    fn waiting_bytes(&self) -> usize;
-
-    /// Gives the next message of the other side, and goes on to write what the connection has not taken yet.
-    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>>;
 }
 
 /// Calls a transport in threads of the runtime that may block.

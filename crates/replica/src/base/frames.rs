@@ -10,7 +10,7 @@ use spinney::base::num::{u32_of, usize_of};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use super::caller::Pipe;
+use super::pipe::Pipe;
 use super::transport::Stream;
 
 /// The longest message: as [`Transport::call`](super::transport::Transport::call) has it.
@@ -229,7 +229,10 @@ mod tests {
             }
             assert!(one.is_written() && one.output.capacity() <= KEPT_BYTES);
             liar.write_all(&u32::MAX.to_le_bytes()).unwrap();
-            assert_eq!(poll_fn(|context| other.poll_receive(context)).await.unwrap_err().kind(), ErrorKind::InvalidData);
+            assert_eq!(
+                poll_fn(|context| other.poll_receive(context)).await.unwrap_err().kind(),
+                ErrorKind::InvalidData
+            );
         });
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod caller;
 pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod frames;
+pub(crate) mod pipe;
 pub(crate) mod settings;
 pub(crate) mod status;
 pub(crate) mod transport;

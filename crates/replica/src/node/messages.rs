@@ -12,8 +12,8 @@ use std::task::{Context, Poll, ready};
 use spinney::base::codec::Decoder;
 
 use super::core::Core;
-use crate::base::caller::Pipe;
 use crate::base::error::{Error, Result};
+use crate::base::pipe::Pipe;
 use crate::entry::hello::{Hello, Program};
 use crate::raft::appends::Appends;
 use crate::raft::consensus::Consensus;

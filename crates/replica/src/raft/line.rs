@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::types::Types;
 use super::wire::{Request, decode_streamed};
-use crate::base::caller::Pipe;
+use crate::base::pipe::Pipe;
 
 /// How many requests may wait for their replies.
 const REQUESTS_MAX: usize = 32;

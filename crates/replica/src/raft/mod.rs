@@ -3,9 +3,9 @@
 pub(crate) mod appends;
 pub(crate) mod consensus;
 mod convert;
+mod line;
 mod log_store;
 mod machine;
-mod line;
 pub(crate) mod network;
 pub(crate) mod runtime;
 #[cfg(test)]

@@ -340,7 +340,9 @@ impl Shared {
         batch.note(encode_note(entries.iter().map(|entry| &**entry)));
         let engine = self.rows.engine();
         let lsn = engine.log_end();
-        engine.write_with(&batch, Durability::Sync)?;
+        // Readers see a commit after all before it: those that apply entries do not wait for this one's sync.
+        engine.write_with(&batch, Durability::Interval)?;
+        engine.sync()?;
         let lowest = entries.iter().map(|entry| entry.id.index).min().unwrap_or_default();
         let bytes = entries.iter().map(|entry| entry.bytes()).sum();
         let mut state = self.state.lock();

@@ -29,8 +29,9 @@ struct State {
 impl State {
     /// Closes the connections of a member.
     fn close(&mut self, host: &str) {
-        let (of_it, others) =
-            std::mem::take(&mut self.connections).into_iter().partition(|(members, _)| members.iter().any(|m| m == host));
+        let (of_it, others) = std::mem::take(&mut self.connections)
+            .into_iter()
+            .partition(|(members, _)| members.iter().any(|m| m == host));
         self.connections = others;
         let closed: Vec<([String; 2], TcpStream)> = of_it;
         // One that is closed already is what was wanted.
