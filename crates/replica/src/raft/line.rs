@@ -1,5 +1,5 @@
-//! The connection by which a primary sends entries to one member: requests go one behind the other, and the next does not
-//! wait for the reply to the one before.
+//! The connection by which a primary sends entries to one member: requests go one behind the other, and the next does
+//! not wait for the reply to the one before.
 //!
 //! A request that has no entries tells no more than how far the log is committed. It waits a moment for one that has,
 //! which tells the same.

@@ -406,8 +406,9 @@ impl Database {
         batch.commit(&self.handle, durability)
     }
 
-    /// Whether a commit that begins now may be slowed, or has to wait for a flush, because flushes and compactions do not
-    /// keep up. For programs that commit in a thread that must not wait for these: a moment later it may be otherwise.
+    /// Whether a commit that begins now may be slowed, or has to wait for a flush, because flushes and compactions do
+    /// not keep up. For programs that commit in a thread that must not wait for these: a moment later it may be
+    /// otherwise.
     #[must_use]
     pub fn write_may_wait(&self) -> bool {
         self.core().throttle.may_wait()
