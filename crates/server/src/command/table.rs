@@ -15,7 +15,7 @@ use crate::peer::members;
 const ANY: FieldType = FieldType::Any;
 
 /// All commands of the server. Those about data are the library's.
-static COMMANDS: [Command; 41] = [
+static COMMANDS: [Command; 42] = [
     of_all(plain("hello", "Tells what the server is and can.", handshake::hello).any_fields()),
     of_all(
         plain("isMaster", "Tells what the server is and can, as older drivers ask.", handshake::hello)

@@ -13,9 +13,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};
 
 use super::history::{Call, End, Operation, Outcome};
-use crate::base::caller::{Caller, Opened, Pipe, Reply};
+use crate::base::caller::{Caller, Opened, Reply};
 use crate::base::config::Member;
 use crate::base::error::Error;
+use crate::base::pipe::Pipe;
 use crate::base::settings::Settings;
 use crate::entry::change::{Change, Commit, Proposal};
 use crate::entry::log_entry::LogId;
