@@ -73,6 +73,11 @@ impl<S: Read + Write> Client<S> {
         &self.stream
     }
 
+    /// The stream, on which all replies were read.
+    pub fn into_stream(self) -> S {
+        self.stream
+    }
+
     /// Runs a command, with sequences of documents that belong to it: its reply, when that tells no error.
     ///
     /// # Errors

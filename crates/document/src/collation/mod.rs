@@ -19,8 +19,8 @@ use crate::bson::{self, Value};
 pub use collator::{Collated, Collation, collation_key, has_text};
 pub use options::CollationOptions;
 
-/// The version of the rules by which sort keys are made, that of ICU4X. The catalog keeps it beside what holds sort keys:
-/// it is to change whenever the test fails that pins their bytes.
+/// The version of the rules by which sort keys are made, that of ICU4X. The catalog keeps it beside what holds sort
+/// keys: it is to change whenever the test fails that pins their bytes.
 pub const SORT_KEYS: &str = "ICU4X 2.4";
 
 /// The order of two values.

@@ -82,7 +82,7 @@ impl Connection {
     /// The bytes of the connection, which runs no more commands.
     #[must_use]
     pub fn into_channel(self) -> Channel {
-        self.channel
+        self.client.into_stream()
     }
 
     /// Logs in as a member, and checks that the other side is one.
