@@ -50,7 +50,7 @@ struct State {
     cut: [bool; MEMBERS],
     /// Of a thousand messages, how many are lost.
     lost: u64,
-    /// Messages with more bytes are lost: those that carry entries.
+    /// Messages with more bytes are lost, with the connection that they are on: those that carry entries.
     bytes_max: usize,
 }
 
@@ -187,7 +187,7 @@ async fn carry(
             // It is sent again.
             sleep(Duration::from_millis(200)).await;
         }
-        if !world.reaches(from, to) {
+        if !world.reaches(from, to) || message.len() > world.state.lock().bytes_max {
             sleep(world.millis(2000)).await;
             return;
         }
