@@ -41,7 +41,7 @@ from pymongo.write_concern import WriteConcern
 from history import Operation, Transaction, check_linearizable, check_snapshot_isolation, test_checker
 
 PORT = 27217
-DISK_MIB = 384
+DISK_MIB = 768
 LISTS = 6
 BLOCK_GROUPS = "/sys/fs/cgroup/blkio"
 SLOW_WRITES_PER_S = 20
@@ -194,6 +194,8 @@ class Member:
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_CACHE_DURATION": "1",
             }  # fmt: skip
         words = [binary, "serve", os.path.join(self.folder, "db"), "--listen", self.address, "--oplogSize", "64"]
+        # Little memory, so that the redo log is short beside the disk.
+        words += ["--memory", "64MiB"]
         self.words = [*network.command(number), *words, "--replSet", "rs0", "--members", ",".join(addresses)]
         self.process, self.log = None, os.path.join(folder, f"member{number}.log")
 
