@@ -175,35 +175,10 @@ impl Pipe for Frames {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::io::{Read, Write};
+    use std::io::Write;
     use std::net::TcpListener;
 
     use super::*;
-
-    #[derive(Debug)]
-    struct Plain(std::net::TcpStream);
-
-    impl Read for Plain {
-        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-            self.0.read(to)
-        }
-    }
-
-    impl Write for Plain {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl Stream for Plain {
-        fn socket(&self) -> io::Result<std::net::TcpStream> {
-            self.0.try_clone()
-        }
-    }
 
     #[test]
     fn messages_come_whole_and_in_order_and_a_length_that_lies_is_refused() {
@@ -213,8 +188,7 @@ mod tests {
         let mut liar = one.try_clone().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async move {
-            let (mut one, mut other) =
-                (Frames::new(Box::new(Plain(one))).unwrap(), Frames::new(Box::new(Plain(other))).unwrap());
+            let (mut one, mut other) = (Frames::new(Box::new(one)).unwrap(), Frames::new(Box::new(other)).unwrap());
             // More than the socket takes at once.
             let lens = [0, 1, 100_000, 20 << 20, 3];
             for len in lens {

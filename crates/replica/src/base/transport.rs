@@ -34,3 +34,10 @@ pub trait Stream: io::Read + io::Write + Send + Sync + Debug + 'static {
     /// What the system says; `Unsupported` when there is no such socket.
     fn socket(&self) -> io::Result<TcpStream>;
 }
+
+/// A connection without encryption.
+impl Stream for TcpStream {
+    fn socket(&self) -> io::Result<TcpStream> {
+        self.try_clone()
+    }
+}

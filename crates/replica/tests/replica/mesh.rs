@@ -1,7 +1,7 @@
 //! Members that reach each other in memory, until they are cut off.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -106,33 +106,7 @@ impl Transport for Link {
         let (theirs, _) = listener.accept()?;
         let members = [self.from.clone(), member.host.clone()];
         self.mesh.0.lock().unwrap().connections.push((members, theirs.try_clone()?));
-        thread::spawn(move || drop(node.serve(Box::new(Plain(theirs)))));
-        Ok(Box::new(Plain(ours)))
-    }
-}
-
-/// A connection without encryption.
-#[derive(Debug)]
-struct Plain(TcpStream);
-
-impl Read for Plain {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        self.0.read(to)
-    }
-}
-
-impl Write for Plain {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Stream for Plain {
-    fn socket(&self) -> io::Result<TcpStream> {
-        self.0.try_clone()
+        thread::spawn(move || drop(node.serve(Box::new(theirs))));
+        Ok(Box::new(ours))
     }
 }
