@@ -133,7 +133,9 @@ impl Session<'_> {
                 self.put(workload, db)
             }
             Workload::Deleteseq | Workload::Deleterandom => self.delete(workload, db),
-            Workload::Readrandom | Workload::Readmissing | Workload::Readwhilewriting => self.get(workload, db),
+            Workload::Warm | Workload::Readrandom | Workload::Readmissing | Workload::Readwhilewriting => {
+                self.get(workload, db)
+            }
             Workload::Multireadrandom => self.multi_get(workload, db),
             Workload::Readseq | Workload::Readreverse => self.scan(workload, db),
             Workload::Seekrandom | Workload::Seekrandomwhilewriting => self.seek(workload, db),

@@ -15,10 +15,14 @@ const VIEW_CALLS: u64 = 1024;
 const SCAN_ENTRIES: u64 = 1000;
 
 impl Session<'_> {
-    /// Gets of one key.
+    /// Gets of one key: of any at any time, or of each of them once.
     pub(super) fn get(&self, workload: Workload, db: &mut Db<'_, '_>) -> Result<()> {
-        let order = self.drawn(workload);
-        let tallies = Tallies::new(self.kv.clients());
+        let kv = self.kv;
+        let (order, end) = match workload {
+            Workload::Warm => (Order::shuffled(self.seed ^ workload.salt(), kv.num), End::Calls(kv.num)),
+            _ => (self.drawn(workload), kv.end(kv.reads())),
+        };
+        let tallies = Tallies::new(kv.clients());
         let missing = workload == Workload::Readmissing;
         let work = |client_number| {
             let (mut tally, mut view) = (tallies.of(client_number), View::default());
@@ -32,7 +36,7 @@ impl Session<'_> {
                 Ok(Did::read(bytes as u64))
             }
         };
-        let role = Role::new(&["get"], self.kv.clients(), self.kv.end(self.kv.reads()), work);
+        let role = Role::new(&["get"], kv.clients(), end, work);
         self.read(workload, role, &tallies, db)
     }
 

@@ -18,6 +18,8 @@ pub enum Workload {
     Fillsync,
     /// Put every key again in another random order
     Overwrite,
+    /// Get every key once in random order, so that what fits in memory is there before reads that are measured
+    Warm,
     /// Get random keys
     Readrandom,
     /// Get random keys that are not there
@@ -50,12 +52,13 @@ pub enum Workload {
 
 impl Workload {
     /// What runs unless asked otherwise.
-    pub(super) const DEFAULTS: [Self; 14] = [
+    pub(super) const DEFAULTS: [Self; 15] = [
         Self::Fillsync,
         Self::Fillseq,
         Self::Fillrandom,
         Self::Overwrite,
         Self::Levelstats,
+        Self::Warm,
         Self::Readrandom,
         Self::Readmissing,
         Self::Multireadrandom,
@@ -76,7 +79,7 @@ impl Workload {
     pub(super) const fn unit(self) -> &'static str {
         match self {
             Self::Fillseq | Self::Fillbatch | Self::Fillrandom | Self::Fillsync | Self::Overwrite => "put",
-            Self::Readrandom | Self::Readmissing | Self::Multireadrandom | Self::Readwhilewriting => "get",
+            Self::Warm | Self::Readrandom | Self::Readmissing | Self::Multireadrandom | Self::Readwhilewriting => "get",
             Self::Readseq | Self::Readreverse => "entry",
             Self::Seekrandom | Self::Seekrandomwhilewriting => "seek",
             Self::Deleteseq | Self::Deleterandom => "delete",
