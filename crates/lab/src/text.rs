@@ -362,6 +362,17 @@ pub fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A number of milliseconds, above 0 and up to ten minutes.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_milliseconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(ms) if ms > 0.0 && ms <= 600_000.0 => Ok(ms),
+        _ => Err(format!("`{text}` is not a number of milliseconds: expected a number above 0 and up to 600000")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,9 +1,11 @@
 //! One thread's connection.
 
 use super::native::{Error, Iterator, ReadOptions, Snapshot, Transaction, WriteBatch};
-use super::store::RocksStore;
+use super::store::{Lookups, RocksStore};
 use anyhow::{Context as _, Result};
+use rocksdb::perf::{PerfContext, PerfMetric};
 use spinney_lab::driver::{Batch, Change, Client, Direction, Lacks, Outcome, Scan, TableId};
+use std::sync::atomic::Ordering;
 
 /// When this is set in the environment, the driver reads as `db_bench` does, to be compared with it.
 const PLAIN: &str = "SPINNEY_ROCKSDB_PLAIN";
@@ -24,6 +26,8 @@ pub(super) struct RocksClient<'a> {
     transaction: Option<Transaction<'a>>,
     /// The transaction could not lock a key that it is going to write, so it cannot commit.
     lost: bool,
+    /// What RocksDB counts of this thread.
+    counts: PerfContext,
     /// The last transaction, whose memory the next one gets.
     ended: Option<Transaction<'a>>,
 }
@@ -40,6 +44,7 @@ impl<'a> RocksClient<'a> {
             plain: std::env::var_os(PLAIN).is_some(),
             transaction: None,
             lost: false,
+            counts: counts_from_now(),
             ended: None,
         }
     }
@@ -184,6 +189,22 @@ impl Client for RocksClient<'_> {
         self.ended = Some(transaction);
         Ok(())
     }
+}
+
+/// A client ends on the thread that it was made on, whose counts these are.
+impl Drop for RocksClient<'_> {
+    fn drop(&mut self) {
+        let Lookups { hits, misses } = &self.store.lookups;
+        hits.fetch_add(self.counts.metric(PerfMetric::BlockCacheHitCount), Ordering::Relaxed);
+        misses.fetch_add(self.counts.metric(PerfMetric::BlockReadCount), Ordering::Relaxed);
+    }
+}
+
+/// RocksDB counts for each thread, whether it is asked or not.
+fn counts_from_now() -> PerfContext {
+    let mut counts = PerfContext::default();
+    counts.reset();
+    counts
 }
 
 fn outcome(result: Result<(), Error>) -> Result<Outcome> {

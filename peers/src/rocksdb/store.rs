@@ -8,6 +8,7 @@ use crate::ticker::Ticker;
 use anyhow::{Result, bail, ensure};
 use spinney_lab::driver::{Config, Durability, TableSpec};
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 pub(super) struct RocksStore {
@@ -22,6 +23,16 @@ pub(super) struct RocksStore {
     pub(super) events: Arc<Events>,
     pub(super) stats: Mutex<Stats>,
     pub(super) settings: Vec<(String, String)>,
+    pub(super) lookups: Lookups,
+}
+
+/// Lookups of blocks in the cache by clients, which add theirs when they end.
+///
+/// They are sums that are read for reports only, so no order is needed.
+#[derive(Debug, Default)]
+pub(super) struct Lookups {
+    pub(super) hits: AtomicU64,
+    pub(super) misses: AtomicU64,
 }
 
 /// The column family that each database has. The first table is there, so that no empty one is left over.
@@ -46,7 +57,8 @@ impl RocksStore {
             _ => None,
         };
         let (durability, file_bytes, stats) = (config.durability, sizes.file, Mutex::new(Stats::new(&db, tickers)));
-        Ok(Self { ticker, db, write, tables: names, file_bytes, durability, events, stats, settings })
+        let lookups = Lookups::default();
+        Ok(Self { ticker, db, write, tables: names, file_bytes, durability, events, stats, settings, lookups })
     }
 
     /// Ends the thread that forces the redo log, which is forced once more then.

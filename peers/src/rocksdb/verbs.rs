@@ -1,11 +1,11 @@
 //! What the lab asks of an open database.
 
 use super::client::RocksClient;
-use super::native::Events;
+use super::native::{Events, LevelSum};
 use super::shape;
 use super::store::RocksStore;
 use anyhow::{Result, ensure};
-use spinney_lab::driver::{Client, Counters, Durability, Store, TableShape};
+use spinney_lab::driver::{Client, Counters, Durability, LevelWork, Store, TableShape};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -60,14 +60,32 @@ impl Store for RocksStore {
     }
 
     fn counters(&self) -> Result<Counters> {
-        let Events { flush_bytes, compaction_read_bytes, compaction_written_bytes } = &*self.events;
+        let Events { flush_bytes, compaction_read_bytes, compaction_written_bytes, .. } = &*self.events;
         let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner).read(&self.db, self.tables.len());
         Ok(Counters {
             flush_bytes: Some(flush_bytes.load(Ordering::Relaxed)),
             compaction_read_bytes: Some(compaction_read_bytes.load(Ordering::Relaxed)),
             compaction_written_bytes: Some(compaction_written_bytes.load(Ordering::Relaxed)),
+            cache_hits: Some(self.lookups.hits.load(Ordering::Relaxed)),
+            cache_misses: Some(self.lookups.misses.load(Ordering::Relaxed)),
             ..stats
         })
+    }
+
+    fn level_work(&self) -> Result<Vec<LevelWork>> {
+        let work = |(level, sum): (usize, LevelSum)| LevelWork {
+            level: format!("L{level}"),
+            jobs: sum.jobs,
+            written_bytes: sum.written_bytes,
+            time_us: (level > 0).then_some(sum.compaction_us),
+            ..LevelWork::default()
+        };
+        Ok(self.events.levels().enumerate().map(work).collect())
+    }
+
+    fn compaction_debt(&self) -> Result<Option<u64>> {
+        let of = |table| self.db.number(self.db.table(table), "rocksdb.estimate-pending-compaction-bytes");
+        Ok((0..self.tables.len()).map(of).sum())
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {

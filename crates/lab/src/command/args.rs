@@ -80,9 +80,21 @@ pub struct OutputArgs {
     /// Also write the result to a file as a page with charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Print more tables; the JSON and the page have them always
+    #[arg(long, value_enum, value_name = "TABLES", value_delimiter = ',')]
+    pub show: Vec<Part>,
     /// Print what each column means that was shown
     #[arg(long)]
     pub explain: bool,
+}
+
+/// A table that is printed where it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// How many calls of each step took how long
+    Histograms,
+    /// What flushes and compactions did for each level in each step
+    Levels,
 }
 
 /// An experiment to run.

@@ -1,9 +1,10 @@
 //! The arguments that all experiments take.
 
 use crate::driver::{Compression, Config, Durability};
-use crate::text::{counts, sizes};
+use crate::text::{counts, parse_milliseconds, sizes};
 use clap::{ArgAction, Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// What all experiments take.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
@@ -45,6 +46,9 @@ pub struct Common {
     /// more
     #[arg(long, value_name = "SIZE", value_parser = sizes::<u64>(64 << 20..=1 << 50))]
     pub memory_limit: Option<u64>,
+    /// Count calls that take more milliseconds than this: at a wanted rate, from the moment at which they are due
+    #[arg(long, value_name = "MS", value_parser = parse_milliseconds)]
+    pub sla_ms: Option<f64>,
     /// Seed of data and operations
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -84,6 +88,12 @@ impl Common {
             serializable: self.serializable,
             ..Config::default()
         }
+    }
+
+    /// The longest that a call should take, if a limit was given.
+    #[must_use]
+    pub fn limit(&self) -> Option<Duration> {
+        self.sla_ms.map(|ms| Duration::from_secs_f64(ms / 1e3))
     }
 
     /// A durability with the interval that was asked for.

@@ -1,6 +1,6 @@
 //! All runs of an experiment, each in a worker process, and the report on them.
 
-use super::args::{OutputArgs, RunArgs};
+use super::args::{OutputArgs, Part, RunArgs};
 use super::common::Common;
 use super::handover::Heard;
 use super::host::Host;
@@ -71,7 +71,7 @@ pub(super) fn run(args: RunArgs, host: &Host, stop: &Stop, out: &mut dyn Write) 
 
 /// Prints and writes the report, also a partial one.
 fn finish(report: &Report, output: &OutputArgs, out: &mut dyn Write) -> Result<()> {
-    report::print(report, View { explain: output.explain, ..View::default() }, out)?;
+    report::print(report, view(output), out)?;
     if let Some(path) = &output.json {
         let mut text = serde_json::to_string_pretty(report)?;
         text.push('\n');
@@ -87,6 +87,12 @@ fn finish(report: &Report, output: &OutputArgs, out: &mut dyn Write) -> Result<(
         report.runs.iter().filter(|run| run.error.is_some()).map(|run| run.engine.name.as_str()).collect();
     ensure!(failed.is_empty(), "{} failed; the table says why", failed.join(", "));
     Ok(())
+}
+
+fn view(output: &OutputArgs) -> View {
+    let shows = |part: Part| output.show.contains(&part);
+    let (histograms, levels) = (shows(Part::Histograms), shows(Part::Levels));
+    View { explain: output.explain, histograms, levels, ..View::default() }
 }
 
 /// Where the engines are that this program does not have.
@@ -220,6 +226,9 @@ fn parameters(experiment: &Experiment, common: &Common) -> Vec<(String, String)>
         add("transactions", "serializable".to_owned());
     }
     add("memory limit", common.memory_limit.map_or("none".to_owned(), bytes));
+    if let Some(ms) = common.sla_ms {
+        add("limit of a call", format!("{ms} ms"));
+    }
     add("seed", common.seed.to_string());
     if common.verify {
         add("verified", "every read".to_owned());

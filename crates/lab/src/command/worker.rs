@@ -46,7 +46,7 @@ fn run_watched(job: &Job, engine: &dyn Engine, clock: Clock, stop: &Stop, watch:
         let run = Run { repetition: job.repetition, ..run.clone() };
         watch(&run, begins)
     };
-    let mut bench = Bench::new(engine, &job.dir, clock, stop.clone()).watched(&mut told);
+    let mut bench = Bench::new(engine, &job.dir, clock, stop.clone()).limited(job.common.limit()).watched(&mut told);
     let result = job.experiment.run(&job.common, &mut bench);
     let error = result.err().filter(|error| !error.chain().any(|cause| cause.is::<Interrupted>()));
     let mut run = bench.into_run(error.map(|error| format!("{error:#}")));

@@ -6,8 +6,8 @@ use super::config::{Compression, Config, Durability, TableSpec};
 use super::documents::{Condition, Conflict, Documents, Field, Find, Found, IndexSpec, Order, Update};
 use super::engine::Engine;
 use super::lacks::Lacks;
-use super::spinney_parts::{counters, env, is_log, options, shape};
-use super::state::{Counters, TableShape};
+use super::spinney_parts::{compaction_debt, counters, env, is_log, level_work, options, shape};
+use super::state::{Counters, LevelWork, TableShape};
 use super::store::Store;
 use anyhow::{Context as _, Result, ensure};
 use spinney::{Layout, Table};
@@ -135,6 +135,14 @@ impl Store for EmbeddedStore {
 
     fn counters(&self) -> Result<Counters> {
         Ok(counters(self.db.engine()))
+    }
+
+    fn level_work(&self) -> Result<Vec<LevelWork>> {
+        Ok(level_work(self.db.engine()))
+    }
+
+    fn compaction_debt(&self) -> Result<Option<u64>> {
+        Ok(Some(compaction_debt(self.db.engine())))
     }
 
     fn is_log(&self, path: &Path) -> bool {

@@ -39,7 +39,7 @@ pub use engine::Engine;
 pub use lacks::{Lacks, unless_lacking};
 pub use null::Null;
 pub use spinney::{Spinney, engines};
-pub use state::{Counters, LevelShape, TableShape};
+pub use state::{Counters, LevelShape, LevelWork, TableShape};
 pub use store::Store;
 #[cfg(test)]
 use wrong::Wrong;

@@ -5,8 +5,8 @@ use super::client::{Client, Direction, Outcome, Scan};
 use super::config::{Compression, Config, Durability, TableId, TableSpec};
 use super::engine::Engine;
 use super::lacks::Lacks;
-use super::spinney_parts::{counters, env, is_log, options, shape};
-use super::state::{Counters, TableShape};
+use super::spinney_parts::{compaction_debt, counters, env, is_log, level_work, options, shape};
+use super::state::{Counters, LevelWork, TableShape};
 use super::store::Store;
 use anyhow::{Result, ensure};
 use spinney::base::num::usize_of;
@@ -165,6 +165,14 @@ impl Store for SpinneyStore {
 
     fn counters(&self) -> Result<Counters> {
         Ok(counters(&self.db))
+    }
+
+    fn level_work(&self) -> Result<Vec<LevelWork>> {
+        Ok(level_work(&self.db))
+    }
+
+    fn compaction_debt(&self) -> Result<Option<u64>> {
+        Ok(Some(compaction_debt(&self.db)))
     }
 
     /// Segments, and the files that wait to become one.

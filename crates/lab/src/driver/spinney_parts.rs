@@ -1,7 +1,7 @@
 //! What our engine is opened with, and what it says of itself: for tables and for documents alike.
 
 use super::config::{Compression, Config, Durability};
-use super::state::{Counters, LevelShape, TableShape};
+use super::state::{Counters, LevelShape, LevelWork, TableShape};
 use anyhow::Result;
 use spinney::env::Env;
 use spinney::{Database, LogCompression, Options, Shape};
@@ -78,6 +78,25 @@ pub(super) fn counters(db: &Database) -> Counters {
         seek_filter_misses: Some(stats.reads.seek_filter_misses),
         ..Counters::default()
     }
+}
+
+/// What flushes, compactions and merges did for each level.
+pub(super) fn level_work(db: &Database) -> Vec<LevelWork> {
+    let work = |level: spinney::LevelStats| LevelWork {
+        level: level.place,
+        jobs: level.jobs,
+        in_bytes: Some(level.in_bytes),
+        rewritten_bytes: Some(level.rewritten_bytes),
+        written_bytes: level.written_bytes,
+        time_us: Some(level.time_us),
+        debt_bytes: Some(level.debt_bytes),
+    };
+    db.stats().levels.into_iter().map(work).collect()
+}
+
+/// Bytes that levels hold above their targets.
+pub(super) fn compaction_debt(db: &Database) -> u64 {
+    db.stats().levels.iter().map(|level| level.debt_bytes).sum()
 }
 
 /// Segments, and the files that wait to become one.

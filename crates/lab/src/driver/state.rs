@@ -38,6 +38,25 @@ pub struct LevelShape {
     pub entries: Option<u64>,
 }
 
+/// What flushes and compactions did for one level of all tables: since the database was opened, or in a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelWork {
+    /// The level as the engine calls it: `L0`, `L6`, `B-tree`.
+    pub level: String,
+    /// Flushes and compactions with their result in this level.
+    pub jobs: u64,
+    /// Bytes that came to it, from memory or from the levels above, if the engine tells them from those below.
+    pub in_bytes: Option<u64>,
+    /// Bytes that were in it before and were merged with them, likewise.
+    pub rewritten_bytes: Option<u64>,
+    /// Bytes written to it.
+    pub written_bytes: u64,
+    /// Microseconds that these jobs took.
+    pub time_us: Option<u64>,
+    /// Bytes that it holds at the end above its target, if it has one.
+    pub debt_bytes: Option<u64>,
+}
+
 /// Counters of an engine; `None` where it does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
@@ -129,6 +148,34 @@ impl Counters {
     }
 }
 
+impl LevelWork {
+    /// What was done since `earlier`, by level; the debt is that of now. Levels for which nothing was done and which
+    /// have no debt are left out.
+    #[must_use]
+    pub fn since(now: Vec<Self>, earlier: &[Self]) -> Vec<Self> {
+        let less = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then.unwrap_or(0)));
+        let difference = |now: Self| {
+            let Some(then) = earlier.iter().find(|then| then.level == now.level) else { return now };
+            Self {
+                jobs: now.jobs.saturating_sub(then.jobs),
+                in_bytes: less(now.in_bytes, then.in_bytes),
+                rewritten_bytes: less(now.rewritten_bytes, then.rewritten_bytes),
+                written_bytes: now.written_bytes.saturating_sub(then.written_bytes),
+                time_us: less(now.time_us, then.time_us),
+                ..now
+            }
+        };
+        let says = |work: &Self| work.jobs > 0 || work.debt_bytes.is_some_and(|debt| debt > 0);
+        now.into_iter().map(difference).filter(says).collect()
+    }
+
+    /// Bytes written for each byte that came.
+    #[must_use]
+    pub fn write_amplification(&self) -> Option<f64> {
+        Some(self.written_bytes as f64 / self.in_bytes.filter(|&bytes| bytes > 0)? as f64)
+    }
+}
+
 impl TableShape {
     /// The shape in one line, newest tree first: `memtable 38,239 | L0 6 runs 33.0 MiB | L1 87.0 MiB`.
     #[must_use]
@@ -153,5 +200,27 @@ impl TableShape {
             parts.push(format!("B-tree of height {height}{size}"));
         }
         if parts.is_empty() { "empty".to_owned() } else { parts.join(" | ") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_of_a_step_is_told_by_level() {
+        let work = |level: &str, jobs: u64, bytes: u64, debt: u64| LevelWork {
+            level: level.to_owned(),
+            jobs,
+            in_bytes: Some(bytes),
+            written_bytes: 2 * bytes,
+            debt_bytes: Some(debt),
+            ..LevelWork::default()
+        };
+        let earlier = [work("L0", 3, 100, 0), work("L1", 1, 50, 5)];
+        let now = vec![work("L0", 5, 160, 0), work("L1", 1, 50, 0), work("L2", 0, 0, 7), work("L3", 1, 10, 0)];
+        let step = LevelWork::since(now, &earlier);
+        assert_eq!(step, [work("L0", 2, 60, 0), work("L2", 0, 0, 7), work("L3", 1, 10, 0)]);
+        assert_eq!((step[0].write_amplification(), step[1].write_amplification()), (Some(2.0), None));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::client::Client;
 use super::lacks::Lacks;
-use super::state::{Counters, TableShape};
+use super::state::{Counters, LevelWork, TableShape};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
@@ -85,6 +85,24 @@ pub trait Store: Send + Sync {
     /// What the engine says.
     fn counters(&self) -> Result<Counters> {
         Ok(Counters::default())
+    }
+
+    /// What flushes and compactions did for each level since the database was opened; empty when the engine does not
+    /// say.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn level_work(&self) -> Result<Vec<LevelWork>> {
+        Ok(Vec::new())
+    }
+
+    /// Bytes that background work is behind now, as the engine reckons them: what levels hold above their targets, or
+    /// what compactions are expected to move. `None` when the engine does not say.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn compaction_debt(&self) -> Result<Option<u64>> {
+        Ok(None)
     }
 
     /// Whether a file of the database is redo log.

@@ -20,6 +20,7 @@ pub(super) fn common() -> Common {
         serializable: false,
         background_threads: 2,
         memory_limit: None,
+        sla_ms: None,
         seed: 1,
         verify: false,
     }

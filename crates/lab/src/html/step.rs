@@ -4,7 +4,8 @@ use super::chart::{Bar, BarChart, Segment, Style, escape, short_bytes};
 use super::tables::engine_cell;
 use super::time::{self, figure, names};
 use crate::report::{
-    COSTS, FACTORS, LATENCIES, Measure, READS, SYSTEM, Step, Summary, calls, has_reads, kinds, latency,
+    COSTS, FACTORS, LATENCIES, LEVEL_TITLES, Measure, OVER_LIMIT, READS, SYSTEM, Step, Summary, bucket_titles, buckets,
+    calls, has_reads, kinds, latency, level_cells, over_limit,
 };
 use crate::text::{counted, digits};
 
@@ -36,7 +37,9 @@ pub(super) fn section(summary: &Summary<'_>, at: usize) -> String {
     text += "</div>\n";
     if summary.is_shown(at) {
         text += &latency_table(summary, at);
+        text += &histogram_table(summary, at);
         text += &reads_table(summary, at);
+        text += &levels_table(summary, at);
         text += &system_table(summary, at);
     }
     text + "</section>\n"
@@ -175,6 +178,7 @@ fn latency_table(summary: &Summary<'_>, at: usize) -> String {
     for percentile in LATENCIES {
         text += &format!("<th title=\"{}\">{}</th>", escape(percentile.meaning), percentile.title);
     }
+    text += &format!("<th title=\"{}\">{}</th>", escape(OVER_LIMIT.1), OVER_LIMIT.0);
     for measure in FACTORS {
         text += &format!("<th title=\"{}\">{}</th>", escape(measure.meaning), measure.title);
     }
@@ -196,6 +200,8 @@ fn latency_table(summary: &Summary<'_>, at: usize) -> String {
                 text +=
                     &format!("<tr><td>{name}</td><td class=\"left\">{}{suffix}</td><td>{counted}</td>", escape(kind));
                 text += &values.into_iter().map(|value| format!("<td>{}</td>", dash(value))).collect::<String>();
+                let over = over_limit(summary, (at, engine), kind).filter(|_| !corrected);
+                text += &format!("<td>{}</td>", over.map_or_else(|| "-".to_owned(), |over| format!("{over:.0}")));
                 let factors =
                     FACTORS.iter().map(|measure| if first { factor(engine, measure.of) } else { String::new() });
                 text += &factors.map(|factor| format!("<td>{factor}</td>")).collect::<String>();
@@ -208,7 +214,7 @@ fn latency_table(summary: &Summary<'_>, at: usize) -> String {
             let factors: String =
                 FACTORS.iter().map(|measure| format!("<td>{}</td>", factor(engine, measure.of))).collect();
             text += &format!(
-                "<tr><td>{}</td><td class=\"left\">-</td><td>-</td>{dashes}{factors}</tr>\n",
+                "<tr><td>{}</td><td class=\"left\">-</td><td>-</td>{dashes}<td>-</td>{factors}</tr>\n",
                 engine_cell(engine, &summary.label(at, engine))
             );
         }
@@ -216,12 +222,54 @@ fn latency_table(summary: &Summary<'_>, at: usize) -> String {
     text + "</tbody>\n</table>\n"
 }
 
+/// How many calls took how long, if there were calls.
+fn histogram_table(summary: &Summary<'_>, at: usize) -> String {
+    let mut rows = String::new();
+    for engine in 0..summary.engines.len() {
+        for kind in kinds(summary, at) {
+            let Some(counts) = buckets(summary, (at, engine), kind) else { continue };
+            let cells: String = counts.iter().map(|calls| format!("<td>{calls}</td>")).collect();
+            let name = engine_cell(engine, &summary.label(at, engine));
+            rows += &format!("<tr><td>{name}</td><td class=\"left\">{}</td>{cells}</tr>\n", escape(kind));
+        }
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    let titles: String = bucket_titles().iter().map(|title| format!("<th>{title}</th>")).collect();
+    format!(
+        "<h3>Calls by response time: so many took at most as long</h3>\n<table>\n\
+         <thead><tr><th></th><th class=\"left\">call</th>{titles}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+    )
+}
+
 /// What reads ask of the trees, if any engine counted that.
 fn reads_table(summary: &Summary<'_>, at: usize) -> String {
     if !has_reads(summary, at) {
         return String::new();
     }
-    measures_table(summary, at, "Trees, filters and blocks of a get and of a range read", &READS)
+    measures_table(summary, at, "Cache hits; trees, filters and blocks of a get and of a range read", &READS)
+}
+
+/// What flushes and compactions did for each level, if any engine says.
+fn levels_table(summary: &Summary<'_>, at: usize) -> String {
+    let mut rows = String::new();
+    for engine in 0..summary.engines.len() {
+        for work in summary.typical(at, engine).map_or(&[][..], |step| &step.level_work) {
+            let name = engine_cell(engine, &summary.label(at, engine));
+            let cells: String = level_cells(work).iter().map(|cell| format!("<td>{cell}</td>")).collect();
+            rows += &format!("<tr><td>{name}</td><td class=\"left\">{}</td>{cells}</tr>\n", escape(&work.level));
+        }
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    let titles: String =
+        LEVEL_TITLES.iter().map(|(title, meaning)| format!("<th title=\"{meaning}\">{title}</th>")).collect();
+    format!(
+        "<h3>Flushes and compactions by level</h3>\n<table>\n\
+         <thead><tr><th></th><th class=\"left\">level</th>{titles}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+    )
 }
 
 /// What the whole machine did, if the kernel showed it.

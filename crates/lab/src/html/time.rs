@@ -40,6 +40,11 @@ pub(super) fn charts(summary: &Summary<'_>, at: usize, names: &[String]) -> Stri
     add("Slowest call of each second", seconds_axis(), Axis::time("response time (log)"), slowest);
     let size = lines(&|group| Some(group.iter().rev().find_map(|second| second.disk_bytes)? as f64));
     add("Size over time", seconds_axis(), Axis { label: short_bytes, ..Axis::new("on disk") }, size);
+    let debt = lines(&|group| Some(group.iter().rev().find_map(|second| second.debt_bytes)? as f64));
+    if debt.iter().flatten().any(|&(_, bytes)| bytes > 0.0) {
+        let y = Axis { label: short_bytes, ..Axis::new("to be compacted") };
+        add("Compaction debt over time", seconds_axis(), y, debt);
+    }
     for kind in kinds(summary, at).into_iter().take(CURVES_MAX) {
         let curve = |step: &Option<&Step>| -> Vec<(f64, f64)> {
             let Some(operation) = step.and_then(|step| step.operation(kind)) else { return Vec::new() };

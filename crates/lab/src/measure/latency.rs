@@ -27,6 +27,21 @@ pub struct Percentiles {
     pub max_us: f64,
 }
 
+/// Calls that took about as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bucket {
+    /// They took at most so many microseconds, and more than those of the bucket before; `None` for the last bucket,
+    /// which has all that took longer.
+    pub most_us: Option<u64>,
+    /// How many there were.
+    pub calls: u64,
+}
+
+/// The bounds of buckets in microseconds: each is four times the one before, from 1 us to 16 s, on whole milliseconds
+/// and seconds.
+pub const BUCKETS_US: [u64; 13] =
+    [1, 4, 16, 64, 256, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000, 4_000_000, 16_000_000];
+
 /// The shares of calls at which a curve has its points.
 const CURVE: [f64; 17] =
     [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0];
@@ -75,6 +90,22 @@ impl Latency {
         }
     }
 
+    /// How many calls took how long, in a bucket for each of [`BUCKETS_US`] and one for what took longer; nothing when
+    /// there was no call.
+    #[must_use]
+    pub fn histogram(&self) -> Vec<Bucket> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let bounds = BUCKETS_US.iter().copied().map(Some).chain([None]);
+        let mut buckets: Vec<Bucket> = bounds.map(|most_us| Bucket { most_us, calls: 0 }).collect();
+        for value in self.0.iter_recorded() {
+            let at = BUCKETS_US.partition_point(|most_us| most_us * 1_000 < value.value_iterated_to());
+            buckets[at].calls += value.count_at_value();
+        }
+        buckets
+    }
+
     /// Pairs of a share of the calls and the microseconds that this share took at most.
     #[must_use]
     pub fn curve(&self) -> Vec<(f64, f64)> {
@@ -115,6 +146,17 @@ mod tests {
         let curve = latency.curve();
         assert!(curve.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{curve:?}");
         assert!((curve[0].1 - 1.0).abs() < 0.1 && (curve[16].1 - 1000.0).abs() < 1.0, "{curve:?}");
+    }
+
+    #[test]
+    fn each_call_is_in_the_bucket_of_its_time() {
+        let mut latency = Latency::new();
+        assert!(latency.histogram().is_empty());
+        for (us, calls) in [(0, 1), (3, 2), (200, 3), (999, 4), (3_900, 5), (17_000_000, 6)] {
+            (0..calls).for_each(|_| latency.record(Duration::from_micros(us)));
+        }
+        let counts: Vec<u64> = latency.histogram().iter().map(|bucket| bucket.calls).collect();
+        assert_eq!(counts, [1, 2, 0, 0, 3, 4, 5, 0, 0, 0, 0, 0, 0, 6]);
     }
 
     #[test]

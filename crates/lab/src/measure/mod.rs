@@ -15,7 +15,7 @@ pub use cgroup::MemoryLimit;
 pub use device::{DeviceCounts, DeviceStats};
 pub use directory::{Size, directory_size};
 pub use floor::{Floor, WRITE_BYTES};
-pub use latency::{Latency, Percentiles};
+pub use latency::{BUCKETS_US, Bucket, Latency, Percentiles};
 pub use memory::MemoryPeak;
 pub use system::{SystemTimes, SystemUse};
 pub use touch::touch_memory;

@@ -3,7 +3,7 @@
 use super::model::{Column, Figure, Report, Step, Wanted};
 use super::summary::Summary;
 use crate::driver::Counters;
-use crate::measure::Percentiles;
+use crate::measure::{BUCKETS_US, Percentiles};
 
 /// A column that every experiment has.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,8 @@ pub const FACTORS: [Measure; 6] = [
 ];
 
 /// What a get and what a range read ask of the trees, as the engine counts it.
-pub const READS: [Measure; 10] = [
+pub const READS: [Measure; 11] = [
+    plain("hit%", "percent of the block lookups of the step that the cache answered", cache_hits),
     less("get.trees", "trees that a get searches", |step| per_get(step, |counters| counters.get_trees)),
     less("get.filt", "filters that it asks", |step| per_get(step, |counters| counters.get_filters)),
     less("get.false", "filters that let its key pass in vain", |step| {
@@ -84,6 +85,11 @@ pub const READS: [Measure; 10] = [
     }),
     less("seek.read", "blocks that it reads from files", |step| per_seek(step, |counters| counters.seek_blocks_read)),
 ];
+
+fn cache_hits(step: &Step) -> Option<f64> {
+    let (hits, misses) = (step.counters.cache_hits?, step.counters.cache_misses?);
+    Some(100.0 * each(Some(hits), Some(hits + misses))?)
+}
 
 fn per_get(step: &Step, count: fn(&Counters) -> Option<u64>) -> Option<f64> {
     each(count(&step.counters), step.counters.gets)
@@ -239,6 +245,45 @@ pub fn latency(
     Some(if percentile + 1 == LATENCIES.len() { spread.max } else { spread.median })
 }
 
+/// The titles of the columns of a histogram: `64us`, `4ms`, `1s`, and `more`.
+#[must_use]
+pub fn bucket_titles() -> Vec<String> {
+    let title = |&us: &u64| match us {
+        us if us < 1_000 => format!("{us}us"),
+        us if us < 1_000_000 => format!("{}ms", us / 1_000),
+        us => format!("{}s", us / 1_000_000),
+    };
+    BUCKETS_US.iter().map(title).chain(["more".to_owned()]).collect()
+}
+
+/// How many calls of a kind took how long, a number for each of [`bucket_titles`], of all repetitions together; `None`
+/// where there were none.
+#[must_use]
+pub fn buckets(summary: &Summary<'_>, (step, engine): (usize, usize), kind: &str) -> Option<Vec<u64>> {
+    let mut counts = vec![0; BUCKETS_US.len() + 1];
+    let mut is_known = false;
+    for operation in summary.all(step, engine).filter_map(|step| step.operation(kind)) {
+        for (count, bucket) in counts.iter_mut().zip(&operation.histogram) {
+            *count += bucket.calls;
+            is_known = true;
+        }
+    }
+    is_known.then_some(counts)
+}
+
+/// How many calls of a kind took longer than the limit that was given, over the repetitions: the median.
+#[must_use]
+pub fn over_limit(summary: &Summary<'_>, (step, engine): (usize, usize), kind: &str) -> Option<f64> {
+    let over = |step: &Step| Some(step.operation(kind)?.over_limit? as f64);
+    Some(summary.spread(step, engine, &over)?.median)
+}
+
+/// The title and the meaning of the column of [`over_limit`].
+pub const OVER_LIMIT: (&str, &str) = (
+    "over",
+    "calls that took longer than the limit of --sla-ms; where a rate was wanted, from the moment they were due",
+);
+
 /// Titles and meanings of the columns for which a report has values: those of all experiments, then the experiment's
 /// own.
 #[must_use]
@@ -260,6 +305,9 @@ pub fn explanations(report: &Report, summary: &Summary<'_>) -> Vec<(String, Stri
     if has(&|step| step.operations.first().map(|operation| operation.calls as f64)) {
         found.push(pair("calls", "calls whose response times were taken; one may do many operations"));
         found.extend(LATENCIES.iter().map(|percentile| pair(percentile.title, percentile.meaning)));
+    }
+    if has(&|step| step.operations.iter().find_map(|operation| operation.over_limit).map(|over| over as f64)) {
+        found.push(pair(OVER_LIMIT.0, OVER_LIMIT.1));
     }
     let others = FACTORS.iter().chain(&READS).chain(&SYSTEM).filter(|measure| has(&measure.of));
     found.extend(others.map(|measure| pair(measure.title, measure.meaning)));
@@ -285,7 +333,9 @@ mod tests {
     fn every_column_stands_on_its_page() {
         let page = include_str!("../../../../docs/lab/reports.md");
         let measures = COSTS.iter().chain(&FACTORS).chain(&SYSTEM).map(|measure| measure.title);
-        for title in measures.chain(LATENCIES.iter().map(|percentile| percentile.title)).chain(["calls", "fg+bg"]) {
+        for title in
+            measures.chain(LATENCIES.iter().map(|percentile| percentile.title)).chain(["calls", "fg+bg", OVER_LIMIT.0])
+        {
             assert!(page.contains(&format!("`{title}`")), "{title}");
         }
     }

@@ -3,7 +3,7 @@
 use super::build::Build;
 use super::machine::Machine;
 use super::model::{Cost, EngineInfo, FORMAT, Figure, Missing, Operation, Report, Run, Second, State, Step};
-use crate::driver::{Counters, LevelShape, TableShape};
+use crate::driver::{Counters, LevelShape, LevelWork, TableShape};
 use crate::measure::Percentiles;
 use crate::measure::Size;
 use crate::random::Random;
@@ -176,6 +176,14 @@ fn large_step(mut step: Step, number: usize, random: &mut Random) -> Step {
             ..Counters::default()
         };
     }
+    step.level_work = vec![LevelWork {
+        level: "L0".to_owned(),
+        jobs: 12,
+        in_bytes: Some(whole(written * 0.2)),
+        written_bytes: whole(written * 0.25),
+        debt_bytes: Some(0),
+        ..LevelWork::default()
+    }];
     let mean = cost.rate;
     let max = step.operations[0].latency.max_us;
     for second in 0..120_u64 {
@@ -186,6 +194,7 @@ fn large_step(mut step: Step, number: usize, random: &mut Random) -> Step {
             disk_bytes: Some((second + 1) * 40_000_000 * (number as u64 + 2)),
             rss_bytes: Some(1 << 30),
             written_bytes: Some((second + 1) * 90_000_000),
+            debt_bytes: Some(second % 30 * 4_000_000),
         });
     }
     let latency = step.operations[0].latency;

@@ -4,6 +4,7 @@ mod build;
 mod column;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod levels;
 mod machine;
 mod model;
 mod remarks;
@@ -13,9 +14,10 @@ mod terminal;
 pub use crate::measure::Size;
 pub use build::{Build, LONG_VERSION, VERSION};
 pub use column::{
-    COSTS, FACTORS, LATENCIES, Measure, Percentile, RATIO_FLOOR, READS, SYSTEM, calls, explanations, has_reads, kinds,
-    latency, own_columns, own_value,
+    COSTS, FACTORS, LATENCIES, Measure, OVER_LIMIT, Percentile, RATIO_FLOOR, READS, SYSTEM, bucket_titles, buckets,
+    calls, explanations, has_reads, kinds, latency, over_limit, own_columns, own_value,
 };
+pub use levels::{LEVEL_TITLES, level_cells};
 pub use machine::Machine;
 pub use model::{
     Column, Cost, EngineInfo, FORMAT, Figure, Missing, Operation, Report, Run, Second, State, Step, Wanted, units,

@@ -6,8 +6,8 @@
 
 use super::build::Build;
 use super::machine::Machine;
-use crate::driver::{Counters, TableShape};
-use crate::measure::{Percentiles, Size, SystemUse};
+use crate::driver::{Counters, LevelWork, TableShape};
+use crate::measure::{Bucket, Percentiles, Size, SystemUse};
 use serde::{Deserialize, Serialize};
 
 /// The form of results that this code writes and reads.
@@ -119,6 +119,9 @@ pub struct Step {
     pub after: State,
     /// What the engine counted in the step.
     pub counters: Counters,
+    /// What flushes and compactions did for each level in the step; empty when the engine does not say.
+    #[serde(default)]
+    pub level_work: Vec<LevelWork>,
     /// The columns of the experiment's own table, in their order.
     pub figures: Vec<Figure>,
     /// What the whole machine did meanwhile, where the kernel shows it.
@@ -195,6 +198,13 @@ pub struct Operation {
     pub corrected: Option<Percentiles>,
     /// The share of calls that took at most so many microseconds, for a curve: pairs of share and microseconds.
     pub curve: Vec<(f64, f64)>,
+    /// How many calls took how long; where a rate was given, from the moment at which the call should have begun.
+    #[serde(default)]
+    pub histogram: Vec<Bucket>,
+    /// Calls that took longer than the limit that was given (`--sla-ms`), measured as `histogram` is; `None` without a
+    /// limit.
+    #[serde(default)]
+    pub over_limit: Option<u64>,
 }
 
 /// One second of a step.
@@ -210,6 +220,9 @@ pub struct Second {
     pub rss_bytes: Option<u64>,
     /// Bytes sent to storage since the step began.
     pub written_bytes: Option<u64>,
+    /// Bytes that background work was behind at its end, as the engine reckons them.
+    #[serde(default)]
+    pub debt_bytes: Option<u64>,
 }
 
 /// A database at one moment.

@@ -5,7 +5,7 @@ use super::figures::{cost, operations};
 use super::plan::{End, Plan};
 use super::timeline::Timeline;
 use crate::clock::Clock;
-use crate::driver::{Config, Counters, Engine, Lacks, Store, TableSpec, unless_lacking};
+use crate::driver::{Config, Counters, Engine, Lacks, LevelWork, Store, TableSpec, unless_lacking};
 use crate::measure::{MemoryLimit, MemoryPeak, Meter, SystemUse, Usage, directory_size, touch_memory};
 use crate::progress;
 use crate::report::{EngineInfo, Run, Second, Size, State, Step};
@@ -25,6 +25,8 @@ pub struct Bench<'e> {
     dir: PathBuf,
     clock: Clock,
     stop: Stop,
+    /// The longest that a call should take.
+    limit: Option<Duration>,
     run: Run,
     watch: Option<Box<Watch<'e>>>,
     /// Whether the memory of this process is bounded.
@@ -62,13 +64,19 @@ impl<'e> Bench<'e> {
             operations_hash: None,
             steps: Vec::new(),
         };
-        Self { engine, dir: dir.to_owned(), clock, stop, run, watch: None, is_bounded: false }
+        Self { engine, dir: dir.to_owned(), clock, stop, limit: None, run, watch: None, is_bounded: false }
     }
 
     /// The same, telling `watch` of each step that begins or ends.
     #[must_use]
     pub fn watched(self, watch: impl FnMut(&Run, Option<&str>) -> Result<()> + 'e) -> Self {
         Self { watch: Some(Box::new(watch)), ..self }
+    }
+
+    /// The same, counting calls that take longer than `limit`.
+    #[must_use]
+    pub fn limited(self, limit: Option<Duration>) -> Self {
+        Self { limit, ..self }
     }
 
     /// The engine.
@@ -196,9 +204,10 @@ impl<'e> Db<'_, 'e> {
         let (mut step, meter) = self.begin(&plan.name, plan.unit)?;
         let mut samples = Sampler::new(self, &meter)?;
         let bar = StepBar::new(self.bench.engine.name(), plan);
-        let (store, clock, stop) = (&*self.store, &self.bench.clock, &self.bench.stop);
+        let (store, clock) = (&*self.store, &self.bench.clock);
+        let bounds = (&self.bench.stop, self.bench.limit);
         let began = clock.now();
-        let roles = clients::run(plan, store, clock, stop, |calls| samples.watch(calls, &bar))?;
+        let roles = clients::run(plan, store, clock, bounds, |calls| samples.watch(calls, &bar))?;
         drop(bar);
         let usage = samples.usage()?;
         let elapsed = self.bench.clock.now() - began;
@@ -276,6 +285,7 @@ impl<'e> Db<'_, 'e> {
             unit: unit.to_owned(),
             before: self.state()?,
             counters: self.store.counters()?,
+            level_work: self.store.level_work()?,
             ..Step::default()
         };
         Ok((step, Meter::start(&self.dir, &self.store.processes())?))
@@ -284,6 +294,7 @@ impl<'e> Db<'_, 'e> {
     fn end(&mut self, mut step: Step, live_bytes: Option<u64>) -> Result<&mut Step> {
         step.after = self.state()?;
         step.counters = Counters::since(&self.store.counters()?, &step.counters);
+        step.level_work = LevelWork::since(self.store.level_work()?, &step.level_work);
         if let (Some(cost), Some(size), Some(live)) = (&mut step.cost, step.after.size, live_bytes) {
             cost.space_amplification = Some(size.allocated_bytes as f64 / live.max(1) as f64);
         }
@@ -319,6 +330,7 @@ struct Sampler<'a> {
     memory: MemoryPeak,
     timeline: Timeline,
     size: Box<dyn Fn() -> Option<Size> + 'a>,
+    debt: Box<dyn Fn() -> Option<u64> + 'a>,
     next: Duration,
 }
 
@@ -329,6 +341,7 @@ impl<'a> Sampler<'a> {
             memory: MemoryPeak::watch(&db.store.processes())?,
             timeline: Timeline::default(),
             size: Box::new(|| db.size()),
+            debt: Box::new(|| db.store.compaction_debt().ok().flatten()),
             next: Duration::from_secs(1),
             before: meter.read()?,
         })
@@ -350,6 +363,7 @@ impl<'a> Sampler<'a> {
         second.disk_bytes = (self.size)().map(|size| size.allocated_bytes);
         second.rss_bytes = self.memory.now_bytes().ok();
         second.written_bytes = Some(usage.written_bytes);
+        second.debt_bytes = (self.debt)();
         self.next = Duration::from_secs(usage.elapsed.as_secs() + 1);
     }
 
@@ -358,8 +372,8 @@ impl<'a> Sampler<'a> {
         roles.iter().for_each(|role| timeline.add(&role.timeline));
         let mut seconds = timeline.into_seconds();
         for (second, sample) in seconds.iter_mut().zip(self.timeline.into_seconds()) {
-            let Second { disk_bytes, rss_bytes, written_bytes, .. } = sample;
-            *second = Second { disk_bytes, rss_bytes, written_bytes, ..*second };
+            let Second { operations, max_us, .. } = *second;
+            *second = Second { operations, max_us, ..sample };
         }
         seconds
     }

@@ -21,6 +21,8 @@ pub(super) struct RoleResult {
     pub(super) foreground_cpu: Duration,
     pub(super) timeline: Timeline,
     pub(super) client_rate: Option<f64>,
+    /// The longest that a call should take.
+    limit: Option<Duration>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -28,6 +30,8 @@ pub(super) struct KindResult {
     pub(super) operations: u64,
     pub(super) latency: Latency,
     pub(super) corrected: Latency,
+    /// Calls that took longer than the limit, if there is one: from the moment at which they were due.
+    pub(super) over_limit: u64,
 }
 
 /// What all clients of a step see.
@@ -36,6 +40,7 @@ struct Shared<'a> {
     clock: &'a Clock,
     began: Duration,
     stop: &'a Stop,
+    limit: Option<Duration>,
     /// A client failed: the others end too.
     failed: AtomicBool,
     /// Clients of the first role that still run. Publishes what they did.
@@ -58,13 +63,13 @@ pub(super) fn run(
     plan: &Plan<'_>,
     store: &dyn Store,
     clock: &Clock,
-    stop: &Stop,
+    (stop, limit): (&Stop, Option<Duration>),
     mut watch: impl FnMut(u64),
 ) -> Result<Vec<RoleResult>> {
     let first_left = AtomicU64::new(plan.roles.first().map_or(0, |role| role.clients as u64));
     let (failed, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let shared = Shared { store, clock, began: clock.now(), stop, failed, first_left, done };
-    let mut results: Vec<RoleResult> = plan.roles.iter().map(RoleResult::of).collect();
+    let shared = Shared { store, clock, began: clock.now(), stop, limit, failed, first_left, done };
+    let mut results: Vec<RoleResult> = plan.roles.iter().map(|role| RoleResult::of(role, limit)).collect();
     std::thread::scope(|scope| {
         let (alive, all_ended) = channel::<()>();
         let mut threads = Vec::new();
@@ -101,7 +106,7 @@ fn run_client(role: &Role<'_>, number: usize, first: bool, shared: &Shared<'_>) 
     let mut client = shared.store.client()?;
     let mut work = (role.make)(number);
     let cpu_before = thread_cpu()?;
-    let mut result = RoleResult::of(role);
+    let mut result = RoleResult::of(role, shared.limit);
     // Calls of one client per second.
     let client_rate = role.rate.map(|rate| rate / role.clients as f64);
     let mut before = shared.clock.now();
@@ -173,7 +178,7 @@ impl Shared<'_> {
 }
 
 impl RoleResult {
-    fn of(role: &Role<'_>) -> Self {
+    fn of(role: &Role<'_>, limit: Option<Duration>) -> Self {
         Self {
             kinds: vec![KindResult::default(); role.kinds.len()],
             read_bytes: 0,
@@ -181,6 +186,7 @@ impl RoleResult {
             foreground_cpu: Duration::ZERO,
             timeline: Timeline::default(),
             client_rate: role.rate,
+            limit,
         }
     }
 
@@ -191,6 +197,8 @@ impl RoleResult {
         if self.client_rate.is_some() {
             kind.corrected.record(corrected);
         }
+        let felt = if self.client_rate.is_some() { corrected } else { took };
+        kind.over_limit += u64::from(self.limit.is_some_and(|limit| felt > limit));
         self.read_bytes += did.read_bytes;
         self.written_bytes += did.written_bytes;
     }
@@ -200,11 +208,17 @@ impl RoleResult {
             own.operations += other.operations;
             own.latency.add(&other.latency);
             own.corrected.add(&other.corrected);
+            own.over_limit += other.over_limit;
         }
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
         self.foreground_cpu += other.foreground_cpu;
         self.timeline.add(&other.timeline);
+    }
+
+    /// The limit that calls were measured by, if there is one.
+    pub(super) fn limit(&self) -> Option<Duration> {
+        self.limit
     }
 
     /// Operations of all kinds.
@@ -220,7 +234,7 @@ pub(super) fn overhead_us(role: &Role<'_>, clock: &Clock) -> Option<f64> {
     let most = Duration::from_millis(20);
     let calls_max = if let End::Calls(calls) = role.end { calls.min(CALLS_MAX) } else { CALLS_MAX };
     let mut work = (role.make)(0);
-    let mut result = RoleResult::of(role);
+    let mut result = RoleResult::of(role, None);
     let (began, cpu_before) = (clock.now(), thread_cpu().ok()?);
     let mut before = began;
     for at in 0..calls_max {

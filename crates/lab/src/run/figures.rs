@@ -62,6 +62,8 @@ pub(super) fn operations(plan: &Plan<'_>, results: &[RoleResult], elapsed: Durat
             latency: kind.latency.percentiles(),
             corrected: role.rate.map(|_| kind.corrected.percentiles()),
             curve: kind.latency.curve(),
+            histogram: if role.rate.is_some() { &kind.corrected } else { &kind.latency }.histogram(),
+            over_limit: result.limit().map(|_| kind.over_limit),
         };
         kinds.map(operation).collect::<Vec<_>>()
     };

@@ -17,6 +17,28 @@ pub(crate) struct Events {
     pub(crate) flush_bytes: AtomicU64,
     pub(crate) compaction_read_bytes: AtomicU64,
     pub(crate) compaction_written_bytes: AtomicU64,
+    /// By RocksDB's numbers of levels.
+    levels: [LevelEvents; LEVELS],
+}
+
+/// Levels that a database has unless it is told otherwise.
+const LEVELS: usize = 7;
+
+/// Flushes and compactions with their result in a level.
+#[derive(Debug, Default)]
+struct LevelEvents {
+    jobs: AtomicU64,
+    written_bytes: AtomicU64,
+    us: AtomicU64,
+}
+
+/// What was done for a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LevelSum {
+    pub(crate) jobs: u64,
+    pub(crate) written_bytes: u64,
+    /// Microseconds of compactions; of flushes it is not told.
+    pub(crate) compaction_us: u64,
 }
 
 impl Events {
@@ -44,20 +66,40 @@ impl Events {
         }
     }
 
+    /// What was done for each level, by RocksDB's numbers.
+    pub(crate) fn levels(&self) -> impl Iterator<Item = LevelSum> {
+        let read = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
+        self.levels.iter().map(move |level| LevelSum {
+            jobs: read(&level.jobs),
+            written_bytes: read(&level.written_bytes),
+            compaction_us: read(&level.us),
+        })
+    }
+
+    fn add_to_level(&self, level: i32, written_bytes: u64, us: u64) {
+        let Some(level) = usize::try_from(level).ok().and_then(|level| self.levels.get(level)) else { return };
+        level.jobs.fetch_add(1, Ordering::Relaxed);
+        level.written_bytes.fetch_add(written_bytes, Ordering::Relaxed);
+        level.us.fetch_add(us, Ordering::Relaxed);
+    }
+
     /// Counts a compaction.
     ///
     /// # Safety
     /// `info` lives as long as the call.
     pub(super) unsafe fn add_compaction(&self, info: *const ffi::rocksdb_compactionjobinfo_t) {
         // SAFETY: as the caller promises.
-        let (read, written) = unsafe {
+        let (read, written, level, us) = unsafe {
             let written = ffi::rocksdb_compactionjobinfo_total_output_bytes(info);
-            (ffi::rocksdb_compactionjobinfo_total_input_bytes(info), written)
+            let level = ffi::rocksdb_compactionjobinfo_output_level(info);
+            let us = ffi::rocksdb_compactionjobinfo_elapsed_micros(info);
+            (ffi::rocksdb_compactionjobinfo_total_input_bytes(info), written, level, us)
         };
         // A file that is only moved to another level is neither read nor written.
         if written > 0 {
             self.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
             self.compaction_written_bytes.fetch_add(written, Ordering::Relaxed);
+            self.add_to_level(level, written, us);
         }
     }
 }
@@ -76,6 +118,7 @@ unsafe extern "C" fn flushed(state: *mut c_void, _: *mut ffi::rocksdb_t, info: *
     };
     let bytes = fs::metadata(OsStr::from_bytes(path)).map_or(0, |file| file.len());
     events.flush_bytes.fetch_add(bytes, Ordering::Relaxed);
+    events.add_to_level(0, bytes, 0);
 }
 
 unsafe extern "C" fn compacted(

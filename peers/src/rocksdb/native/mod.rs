@@ -17,7 +17,7 @@ mod transaction;
 pub(super) use batch::{WriteBatch, WriteOptions};
 pub(super) use db::{Db, TableHandle};
 pub(super) use error::Error;
-pub(super) use events::Events;
+pub(super) use events::{Events, LevelSum};
 pub(super) use files::LiveFile;
 pub(super) use iterator::Iterator;
 pub(super) use read::{ReadOptions, Snapshot};

@@ -20,7 +20,7 @@ use super::client::{Client, Scan};
 use super::config::{Config, TableId, TableSpec};
 use super::engine::Engine;
 use super::model::Model;
-use super::state::{Counters, TableShape};
+use super::state::{Counters, LevelWork, TableShape};
 use super::store::Store;
 use anyhow::{Context as _, Result};
 use client::CheckedClient;
@@ -161,8 +161,20 @@ impl Store for CheckedStore {
         self.store.counters()
     }
 
+    fn level_work(&self) -> Result<Vec<LevelWork>> {
+        self.store.level_work()
+    }
+
+    fn compaction_debt(&self) -> Result<Option<u64>> {
+        self.store.compaction_debt()
+    }
+
     fn is_log(&self, path: &Path) -> bool {
         self.store.is_log(path)
+    }
+
+    fn data_dir(&self) -> Option<PathBuf> {
+        self.store.data_dir()
     }
 
     fn processes(&self) -> Vec<u32> {

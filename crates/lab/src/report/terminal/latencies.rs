@@ -2,7 +2,7 @@
 
 use super::rows::{Rows, by_step, or_dash, write_table};
 use super::view::View;
-use crate::report::column::{FACTORS, LATENCIES, calls, kinds, latency};
+use crate::report::column::{FACTORS, LATENCIES, OVER_LIMIT, calls, kinds, latency, over_limit};
 use crate::report::summary::Summary;
 use crate::text::{Table, count};
 use anyhow::Result;
@@ -15,6 +15,7 @@ pub(super) fn print(summary: &Summary<'_>, view: View, out: &mut dyn Write) -> R
     let many = |step: usize| summary.engines.len() > 1 && kinds(summary, step).len() > KINDS_MAX;
     let mut titles = vec!["call".to_owned(), "calls".to_owned()];
     titles.extend(LATENCIES.iter().map(|percentile| percentile.title.to_owned()));
+    titles.push(OVER_LIMIT.0.to_owned());
     titles.extend(FACTORS.iter().map(|measure| measure.title.to_owned()));
     let cells = |step: usize, engine: usize| cells(summary, (step, engine), many(step));
     let table = by_step(summary, Rows::Values, &titles, 2, &cells);
@@ -34,7 +35,7 @@ fn cells(summary: &Summary<'_>, (step, engine): (usize, usize), many: bool) -> V
     let mut rows = Vec::new();
     if !done(summary, step, engine) || kinds.is_empty() || many {
         let call = if many { "see below" } else { "-" };
-        rows.push([call, "-"].into_iter().chain(LATENCIES.map(|_| "-")).map(str::to_owned).collect());
+        rows.push([call, "-"].into_iter().chain(LATENCIES.map(|_| "-")).chain(["-"]).map(str::to_owned).collect());
     } else {
         for (corrected, suffix) in [(false, ""), (true, " corrected")] {
             for kind in &kinds {
@@ -42,10 +43,11 @@ fn cells(summary: &Summary<'_>, (step, engine): (usize, usize), many: bool) -> V
                     (0..LATENCIES.len()).map(|at| latency(summary, (step, engine), kind, corrected, at)).collect();
                 if values.iter().any(Option::is_some) {
                     let call = format!("{kind}{suffix}");
-                    let counted = counted(calls(summary, (step, engine), kind).filter(|_| !corrected));
-                    rows.push(
-                        [call, counted].into_iter().chain(values.into_iter().map(or_dash)).collect::<Vec<String>>(),
-                    );
+                    let of_kind = |number: Option<f64>| counted(number.filter(|_| !corrected));
+                    let mut row = vec![call, of_kind(calls(summary, (step, engine), kind))];
+                    row.extend(values.into_iter().map(or_dash));
+                    row.push(of_kind(over_limit(summary, (step, engine), kind)));
+                    rows.push(row);
                 }
             }
         }

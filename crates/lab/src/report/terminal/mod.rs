@@ -2,7 +2,9 @@
 
 mod costs;
 mod header;
+mod histograms;
 mod latencies;
+mod levels;
 mod reads;
 mod rows;
 mod shapes;
@@ -31,7 +33,13 @@ pub fn print(report: &Report, view: View, out: &mut dyn Write) -> Result<()> {
         costs::print(&summary, view, out)?;
         costs::print_own(&summary, view, out)?;
         latencies::print(&summary, view, out)?;
+        if view.histograms {
+            histograms::print(&summary, view, out)?;
+        }
         reads::print(&summary, view, out)?;
+        if view.levels {
+            levels::print(&summary, view, out)?;
+        }
         costs::print_system(&summary, view, out)?;
         shapes::print(&summary, view, out)?;
         let pages = format!("docs/lab/reports.md and docs/lab/{}.md", report.benchmark);

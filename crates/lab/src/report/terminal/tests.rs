@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::driver::{Counters, TableShape};
-use crate::measure::SystemUse;
+use crate::measure::{BUCKETS_US, Bucket, SystemUse};
 use crate::report::fixture::{large, report, run, step};
 use crate::report::{Cost, Figure, Operation, State, Step};
 
 fn text(report: &Report) -> String {
-    text_in(report, View { width: 120, explain: false })
+    text_in(report, View { width: 120, histograms: false, levels: false, explain: false })
 }
 
 fn text_in(report: &Report, view: View) -> String {
@@ -34,7 +34,7 @@ fn two_steps_of_one_engine_fit_on_a_screen() {
 #[test]
 fn no_line_is_too_long_and_no_value_is_not_a_number() {
     for width in [60, 80, 100, 120, 200] {
-        let text = text_in(&large(), View { width, explain: true });
+        let text = text_in(&large(), View { width, histograms: true, levels: true, explain: true });
         let longest = text.lines().max_by_key(|line| line.chars().count()).unwrap();
         assert!(longest.chars().count() <= width, "{width}: {longest}");
     }
@@ -66,7 +66,7 @@ fn reads_are_shown_by_what_they_ask_of_the_trees() {
     let ours = run("lsm", 0, vec![step("load", 10.0), reads]);
     let theirs = run("other", 0, vec![step("load", 10.0), fewer]);
     let text = text(&report(vec![ours, theirs, run("mute", 0, vec![step("load", 10.0), step("readrandom", 10.0)])]));
-    let (_, table) = text.split_once("--- of a get and of a range read").unwrap();
+    let (_, table) = text.split_once("of a get and of a range read").unwrap();
     let rows: Vec<Vec<&str>> = table.lines().skip(1).take(5).map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0], ["engine", "get.trees", "get.filt", "get.read"]);
     assert_eq!(rows[1], ["--", "readrandom"]);
@@ -114,6 +114,29 @@ fn percentiles_of_too_few_calls_are_dashes() {
 }
 
 #[test]
+fn calls_are_counted_by_their_time_where_that_is_asked_for() {
+    let mut slow = step("load", 10.0);
+    let counts = [0, 0, 0, 990, 0, 0, 8, 0, 0, 0, 2, 0, 0, 0];
+    let bounds = BUCKETS_US.iter().copied().map(Some).chain([None]);
+    slow.operations[0].histogram = bounds.zip(counts).map(|(most_us, calls)| Bucket { most_us, calls }).collect();
+    slow.operations[0].over_limit = Some(10);
+    let report = report(vec![run("lsm", 0, vec![slow.clone()]), run("lsm", 1, vec![slow])]);
+    let line = |text: &str, start: &str| -> Vec<String> {
+        let found = text.lines().find(|line| line.starts_with(start)).unwrap_or_default();
+        found.split_whitespace().map(str::to_owned).collect()
+    };
+    let text = text_in(&report, View { width: 200, histograms: true, levels: false, explain: false });
+    let (latencies, histograms) = text.split_once("--- calls by response time").unwrap();
+    let (_, latencies) = latencies.split_once("--- latency").unwrap();
+    assert_eq!(line(latencies, "step")[..9], ["step", "call", "calls", "p50", "p90", "p99", "p99.9", "max", "over"]);
+    assert_eq!(line(latencies, "load")[8], "10");
+    // Of both repetitions; columns without a call are named below.
+    assert_eq!(line(histograms, "step"), ["step", "call", "64us", "4ms", "1s"]);
+    assert_eq!(line(histograms, "load"), ["load", "insert", "1,980", "16", "4"]);
+    assert!(!self::text(&report).contains("by response time"));
+}
+
+#[test]
 fn disturbed_steps_are_marked_where_they_and_their_ratios_stand() {
     let busy = |others: f64| {
         let system = Some(SystemUse { user: 0.9, others: Some(others), ..SystemUse::default() });
@@ -139,7 +162,7 @@ fn columns_are_explained_where_that_is_asked_for_and_their_page_is_named() {
     let short = text(&report);
     assert!(short.contains("columns  docs/lab/reports.md and docs/lab/insert.md"), "{short}");
     assert!(!short.contains("context switches per operation"), "{short}");
-    let long = text_in(&report, View { width: 80, explain: true });
+    let long = text_in(&report, View { width: 80, histograms: false, levels: false, explain: true });
     for meaning in ["context switches per operation", "rows per second", "needs 100 calls"] {
         assert!(long.contains(meaning), "{meaning}\n{long}");
     }

@@ -7,6 +7,10 @@ use crate::text::terminal_width;
 pub struct View {
     /// Characters of a line that a table may take before it goes on below.
     pub width: usize,
+    /// Say how many calls of each step took how long.
+    pub histograms: bool,
+    /// Say what flushes and compactions did for each level.
+    pub levels: bool,
     /// Say what each column means that was shown.
     pub explain: bool,
 }
@@ -21,6 +25,6 @@ impl View {
 impl Default for View {
     /// As wide as the terminal, without explanations.
     fn default() -> Self {
-        Self { width: terminal_width(), explain: false }
+        Self { width: terminal_width(), histograms: false, levels: false, explain: false }
     }
 }
