@@ -16,7 +16,6 @@ pub(super) fn print(summary: &Summary<'_>, view: View, out: &mut dyn Write) -> R
         if has_reads(summary, step) { vec![row()] } else { Vec::new() }
     };
     let table = by_step(summary, Rows::Values, &titles, 1, &cells);
-    let heading =
-        "--- cache hits; of a get and of a range read: trees, filters, false positives, blocks, blocks read";
+    let heading = "--- cache hits; of a get and of a range read: trees, filters, false positives, blocks, blocks read";
     write_table(heading, table, view, out)
 }
