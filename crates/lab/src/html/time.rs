@@ -98,7 +98,7 @@ pub(super) fn names(summary: &Summary<'_>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Cost;
+    use crate::report::{Cost, fixture};
 
     #[test]
     fn a_broken_second_at_the_end_is_no_point() {
@@ -112,6 +112,35 @@ mod tests {
         let seconds: Vec<Second> = (0..7).map(|n| Second { operations: n, ..Second::default() }).collect();
         let points = grouped(&seconds, 3, &|group| Some(group.len() as f64));
         assert_eq!(points, [(3.0, 3.0), (6.0, 3.0), (7.0, 1.0)]);
+    }
+
+    /// A step of an hour has more than a point for each hundredth of it, and no stall is averaged away.
+    #[test]
+    fn an_hour_is_a_chart_of_rates_and_of_slowest_calls() {
+        let seconds =
+            |at: u64| Second { operations: at, max_us: if at == 1_800 { 9e6 } else { 5.0 }, ..Second::default() };
+        let hour = Step {
+            cost: Some(Cost { seconds: 3_600.0, operations: 1, rate: 1.0, ..Cost::default() }),
+            seconds: (0..3_600).map(seconds).collect(),
+            ..fixture::step("overwrite", 1.0)
+        };
+        let report = fixture::report(vec![fixture::run("lsm", 0, vec![hour])]);
+        let summary = Summary::new(&report);
+        let text = charts(&summary, 0, &names(&summary));
+        // The heights of the points of a chart's line.
+        let points = |caption: &str| -> Vec<&str> {
+            let (_, chart) = text.split_once(&format!("<figcaption>{caption}")).unwrap();
+            let lines = chart.split("</figure>").next().unwrap().split("<polyline points=\"").skip(1);
+            let lines = lines.map(|line| line.split('"').next().unwrap().split_whitespace());
+            let longest = lines.max_by_key(|line| line.clone().count()).unwrap();
+            longest.map(|point| point.split(',').next_back().unwrap()).collect()
+        };
+        let slowest = points("Slowest call");
+        assert!(points("Rate over time").len() == 300 && text.contains("12 s a point"), "{text}");
+        assert!(
+            slowest.len() == 300 && slowest.iter().filter(|&&height| height != slowest[0]).count() == 1,
+            "{slowest:?}"
+        );
     }
 
     #[test]

@@ -13,6 +13,8 @@
 //! | wait | waits until no background work is left |
 //! | qr100 … | range queries on the indexes, beside so many inserts and as many deletes each second |
 //! | qp100 … | point queries by primary key, beside the same |
+//!
+//! With `--age` the steps from l.i1 on are repeated, and their names say in which round.
 
 mod changes;
 pub(super) mod documents;
@@ -78,6 +80,7 @@ impl Insert {
             parameter("clients", self.clients.to_string()),
             parameter("indexes", self.indexes.to_string()),
             parameter("row", bytes(self.row_logical_bytes(form))),
+            parameter("rounds of age", self.age.to_string()),
             parameter("deletes", if self.deletes { "as many as inserts" } else { "none" }.to_owned()),
             parameter("memory", memory.join(", ")),
         ]
@@ -102,15 +105,18 @@ impl Insert {
         let mut db = bench.open(&format!("insert-{label}"), config, &entries::tables(self.indexes.into()))?;
         form.create(&db)?;
         let live = Live::default();
-        let steps = Steps { insert: self, form, common, live: &live, label };
+        let steps = Steps { insert: self, form, common, live: &live, label, age: 0 };
         steps.load(&mut db)?;
         steps.make_indexes(&mut db)?;
-        steps.change(&mut db, "l.i1", 50, self.more_rows())?;
-        steps.change(&mut db, "l.i2", 5, self.more_rows().div_ceil(10))?;
-        db.settle(&format!("wait {label}"))?;
-        for &rate in &self.rates.0 {
-            steps.query_ranges(&mut db, rate)?;
-            steps.query_points(&mut db, rate)?;
+        for age in 0..=self.age {
+            let steps = Steps { age, ..steps };
+            steps.change(&mut db, "l.i1", 50, self.more_rows())?;
+            steps.change(&mut db, "l.i2", 5, self.more_rows().div_ceil(10))?;
+            db.settle(&steps.name("wait"))?;
+            for &rate in &self.rates.0 {
+                steps.query_ranges(&mut db, rate)?;
+                steps.query_points(&mut db, rate)?;
+            }
         }
         db.close()?;
         drop(limit);

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 #[command(after_help = "Examples:
   spinney bench insert
   spinney bench insert --engines spinney-lsm,spinney-btree --memory 4x,0.1x --rates none
+  spinney bench insert --age 3 --rows 10000000 --memory 1x --html aged.html
   spinney bench insert --rows 2000000000 --clients 10 --memory 144GiB,32GiB,8GiB --deletes false --rates none")]
 pub struct Insert {
     /// Rows that the table has after l.i0, and from then on
@@ -46,6 +47,9 @@ pub struct Insert {
     /// Seconds after which a load step ends though rows are left
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = parse_seconds)]
     pub load_seconds: f64,
+    /// After all steps, run l.i1, l.i2, wait and the queries so many times more: the reads of a database that aged
+    #[arg(long, value_name = "ROUNDS", default_value_t = 0, value_parser = counts::<u32>(0..=1_000))]
+    pub age: u32,
 }
 
 /// Memory of the database.

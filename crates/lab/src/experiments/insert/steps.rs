@@ -7,17 +7,23 @@ use super::params::Insert;
 use crate::command::common::Common;
 
 /// What the steps of one database share.
+#[derive(Clone, Copy)]
 pub(super) struct Steps<'a> {
     pub(super) insert: &'a Insert,
     pub(super) form: Form,
     pub(super) common: &'a Common,
     pub(super) live: &'a Live,
     pub(super) label: &'a str,
+    /// How often the steps from l.i1 on have run before.
+    pub(super) age: u32,
 }
 
 impl Steps<'_> {
     pub(super) fn name(&self, step: &str) -> String {
-        format!("{step} {}", self.label)
+        match self.age {
+            0 => format!("{step} {}", self.label),
+            age => format!("{step} {} age {age}", self.label),
+        }
     }
 
     pub(super) fn indexes(&self) -> usize {

@@ -24,6 +24,7 @@ fn small() -> Insert {
         rates: Rates(vec![500]),
         seconds: 0.1,
         load_seconds: 60.0,
+        age: 0,
     }
 }
 
@@ -49,6 +50,22 @@ fn every_step_does_all_its_rows() {
         assert!(operations("qr500 4x") > 0 && operations("qp500 4x") > 0);
         let deletes = |name: &str| step(&run, name).operation("delete").unwrap().operations;
         assert_eq!([deletes("l.i1 4x"), deletes("l.i2 4x")], [1_000, 100]);
+    }
+}
+
+/// In each round as many rows come and go, and the reads are of what they left.
+#[test]
+fn a_database_that_ages_is_read_after_each_round() {
+    let run = run(Insert { age: 2, rates: Rates(vec![500]), ..small() }, 1);
+    let names: Vec<&str> = run.steps.iter().map(|step| step.name.as_str()).collect();
+    let round = ["l.i1 4x", "l.i2 4x", "wait 4x", "qr500 4x", "qp500 4x"];
+    assert_eq!((&names[..2], &names[2..7]), (&["l.i0 4x", "l.x 4x"][..], &round[..]));
+    for age in 1..=2 {
+        let wanted = round.map(|name| format!("{name} age {age}"));
+        assert_eq!(names[2 + 5 * age..7 + 5 * age], wanted);
+        let operations = |name: &str| step(&run, &format!("{name} 4x age {age}")).cost.unwrap().operations;
+        assert_eq!([operations("l.i1"), operations("l.i2")], [1_000, 100]);
+        assert!(operations("qr500") > 0 && operations("qp500") > 0);
     }
 }
 

@@ -53,6 +53,7 @@ impl Describe for Kv {
             parameter("keys per multi-get", count(self.read_batch)),
             parameter("entries per seek", count(u64::from(self.seek_nexts) + 1)),
             parameter("writer beside readers", self.writer_text()),
+            parameter("rounds of age", self.age.to_string()),
             parameter("settled before reads", if self.settle { "yes" } else { "no" }.to_owned()),
             parameter("memory", bytes(self.memory)),
         ]
@@ -99,7 +100,7 @@ impl Kv {
 
     fn run_group(&self, workloads: &[Workload], name: &str, common: &Common, bench: &mut Bench<'_>) -> Result<()> {
         let config = common.config(self.memory, DurabilityArg::Buffered);
-        let mut session = Session { kv: self, seed: common.seed, live: None };
+        let mut session = Session { kv: self, seed: common.seed, live: None, age: 0 };
         if workloads.iter().all(|&workload| workload == Workload::Fillsync) {
             return workloads.iter().try_for_each(|_| session.fill_sync(&config, bench));
         }
@@ -114,19 +115,30 @@ impl Kv {
                 return Ok(());
             }
         };
-        for (at, &workload) in workloads.iter().enumerate() {
-            session.run(workload, &config, &mut db)?;
-            if self.settle && settles(&workloads[at..]) {
-                db.settle("settle")?;
-            }
+        session.run_all(workloads, &config, &mut db)?;
+        let mut again = vec![Workload::Overwrite];
+        again.extend(workloads.iter().filter(|workload| workload.reads()));
+        for age in 1..=self.age {
+            session.age = age;
+            session.run_all(&again, &config, &mut db)?;
         }
         db.close()
     }
 }
 
 impl Session<'_> {
+    fn run_all(&mut self, workloads: &[Workload], config: &Config, db: &mut Db<'_, '_>) -> Result<()> {
+        for (at, &workload) in workloads.iter().enumerate() {
+            self.run(workload, config, db)?;
+            if self.kv.settle && settles(&workloads[at..]) {
+                db.settle(&self.with_age("settle".to_owned()))?;
+            }
+        }
+        Ok(())
+    }
+
     fn run(&mut self, workload: Workload, config: &Config, db: &mut Db<'_, '_>) -> Result<()> {
-        let name = workload.name();
+        let name = self.name(workload);
         match workload {
             Workload::Fillsync => self.fill_sync(config, db.bench()),
             Workload::Fillseq | Workload::Fillbatch | Workload::Fillrandom | Workload::Overwrite => {

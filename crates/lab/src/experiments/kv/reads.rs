@@ -19,7 +19,7 @@ impl Session<'_> {
     pub(super) fn get(&self, workload: Workload, db: &mut Db<'_, '_>) -> Result<()> {
         let kv = self.kv;
         let (order, end) = match workload {
-            Workload::Warm => (Order::shuffled(self.seed ^ workload.salt(), kv.num), End::Calls(kv.num)),
+            Workload::Warm => (Order::shuffled(self.seed ^ self.salt(workload), kv.num), End::Calls(kv.num)),
             _ => (self.drawn(workload), kv.end(kv.reads())),
         };
         let tallies = Tallies::new(kv.clients());
@@ -126,7 +126,7 @@ impl Session<'_> {
             }
         };
         let role = Role::new(&["scan"], kv.clients(), kv.end(calls), work);
-        let plan = Plan { name: workload.name(), unit: "entry", roles: vec![role], live_bytes: self.live_bytes() };
+        let plan = Plan { name: self.name(workload), unit: "entry", roles: vec![role], live_bytes: self.live_bytes() };
         let figures = |_operations| Figures { bytes: Some(tallies.totals()[1]), ..Figures::default() };
         if self.step(&plan, db, figures)? && self.is_full() && matches!(kv.end(0), End::Calls(_)) {
             let [found, _bytes] = tallies.totals();
@@ -139,7 +139,7 @@ impl Session<'_> {
     fn read<'a>(&'a self, workload: Workload, role: Role<'a>, tallies: &Tallies<2>, db: &mut Db<'_, '_>) -> Result<()> {
         let mut roles = vec![role];
         roles.extend(workload.has_writer().then(|| self.writer(workload)));
-        let plan = Plan { name: workload.name(), unit: workload.unit(), roles, live_bytes: self.live_bytes() };
+        let plan = Plan { name: self.name(workload), unit: workload.unit(), roles, live_bytes: self.live_bytes() };
         let mut asked = 0;
         let done = self.step(&plan, db, |operations| {
             asked = operations;
@@ -159,7 +159,7 @@ impl Session<'_> {
 
     /// Any key at any time, as readers ask for them.
     fn drawn(&self, workload: Workload) -> Order {
-        Order::Drawn { seed: self.seed ^ workload.salt(), keys: self.kv.num }
+        Order::Drawn { seed: self.seed ^ self.salt(workload), keys: self.kv.num }
     }
 }
 

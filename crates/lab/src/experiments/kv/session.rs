@@ -2,6 +2,7 @@
 
 use super::figures::Figures;
 use super::params::Kv;
+use super::workload::Workload;
 use crate::driver::{TableId, unless_lacking};
 use crate::run::{Db, Plan};
 use anyhow::Result;
@@ -14,9 +15,26 @@ pub(super) struct Session<'a> {
     pub(super) seed: u64,
     /// Keys that are there, if it is known.
     pub(super) live: Option<u64>,
+    /// How often the workloads that read have run before.
+    pub(super) age: u32,
 }
 
 impl Session<'_> {
+    /// What the step of a workload is called.
+    pub(super) fn name(&self, workload: Workload) -> String {
+        self.with_age(workload.name())
+    }
+
+    /// The name of a step with the round that it is of.
+    pub(super) fn with_age(&self, name: String) -> String {
+        if self.age == 0 { name } else { format!("{name} age {}", self.age) }
+    }
+
+    /// What sets a workload's stream of random numbers apart, also from that of the round before.
+    pub(super) fn salt(&self, workload: Workload) -> u64 {
+        workload.salt() ^ (u64::from(self.age) << 40)
+    }
+
     /// Whether all keys are there.
     pub(super) fn is_full(&self) -> bool {
         self.live == Some(self.kv.num)

@@ -112,6 +112,25 @@ fn after_warm_reads_come_from_memory() {
     }
 }
 
+/// Each round puts all keys anew, in an order of its own, before the reads.
+#[test]
+fn a_database_that_ages_is_read_after_each_round() {
+    let arguments =
+        "--num 2000 --reads 100 --memory 16MiB --age 2 --workloads fillseq,waitforcompaction,warm,readrandom";
+    for run in run(arguments) {
+        assert_eq!(run.error, None);
+        let names: Vec<&str> = run.steps.iter().map(|step| step.name.as_str()).collect();
+        let first = ["fillseq", "settle", "waitforcompaction", "warm", "readrandom"];
+        assert_eq!(names[..5].iter().collect::<std::collections::BTreeSet<_>>(), first.iter().collect());
+        for age in 1..=2 {
+            let round = ["overwrite", "settle", "warm", "readrandom"].map(|name| format!("{name} age {age}"));
+            assert_eq!(names[1 + 4 * age..5 + 4 * age], round);
+        }
+        let puts: Vec<u64> = run.steps.iter().filter_map(|step| Some(step.operation("put")?.operations)).collect();
+        assert_eq!(puts, [2000; 3]);
+    }
+}
+
 #[test]
 fn keys_drawn_with_replacement_leave_some_out() {
     for run in run("--num 5000 --memory 16MiB --with-replacement --workloads fillrandom,readrandom,readseq") {

@@ -37,7 +37,7 @@ impl Session<'_> {
         let entries = Entries { order, batch, total: kv.num };
         let role = Role::new(&["put"], kv.clients(), end, kv.putter(self.seed, entries));
         let plan =
-            Plan { name: workload.name(), unit: workload.unit(), roles: vec![role], live_bytes: self.live_bytes() };
+            Plan { name: self.name(workload), unit: workload.unit(), roles: vec![role], live_bytes: self.live_bytes() };
         self.step(&plan, db, |puts| Figures { bytes: Some(puts * kv.entry_bytes()), ..Figures::default() }).map(drop)
     }
 
@@ -62,7 +62,7 @@ impl Session<'_> {
         let calls = kv.deletes().div_ceil(kv.batch);
         let role = Role::new(&["delete"], kv.clients(), End::Calls(calls), work);
         let plan =
-            Plan { name: workload.name(), unit: workload.unit(), roles: vec![role], live_bytes: self.live_bytes() };
+            Plan { name: self.name(workload), unit: workload.unit(), roles: vec![role], live_bytes: self.live_bytes() };
         self.step(&plan, db, |_deletes| Figures::default()).map(drop)
     }
 
@@ -84,7 +84,7 @@ impl Session<'_> {
         let live = (!kv.with_replacement).then(|| keys * kv.entry_bytes());
         let end = End::Calls(keys.div_ceil(kv.batch));
         let role = Role::new(&["put"], kv.clients(), end, kv.putter(self.seed, entries));
-        let plan = Plan { name: workload.name(), unit: workload.unit(), roles: vec![role], live_bytes: live };
+        let plan = Plan { name: self.name(workload), unit: workload.unit(), roles: vec![role], live_bytes: live };
         device.slice(db.bench())?;
         db.step(&plan)?;
         device.slice(db.bench())?;
@@ -101,13 +101,13 @@ impl Session<'_> {
 
     /// The order of a workload that comes to keys at random.
     fn random_order(&self, workload: Workload, keys: u64) -> Order {
-        let seed = self.seed ^ workload.salt();
+        let seed = self.seed ^ self.salt(workload);
         if self.kv.with_replacement { Order::Drawn { seed, keys } } else { Order::shuffled(seed, keys) }
     }
 
     /// The thread that puts any key at any time while others read.
     pub(super) fn writer(&self, workload: Workload) -> Role<'_> {
-        let order = Order::Drawn { seed: !(self.seed ^ workload.salt()), keys: self.kv.num };
+        let order = Order::Drawn { seed: !(self.seed ^ self.salt(workload)), keys: self.kv.num };
         let entries = Entries { order, batch: 1, total: u64::MAX };
         let role = Role::new(&["put"], 1, End::WithFirst, self.kv.putter(self.seed, entries));
         role.at_rate(self.kv.write_rate())
