@@ -54,8 +54,7 @@ pub struct Kv {
     /// background work is left, as a step of its own; not where --workloads has flush or compact in between
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
     pub settle: bool,
-    /// After all workloads of a database, put every key again in another random order and run those that read once more,
-    /// so many times: the reads of a database that aged
+    /// After all workloads of a database, put every key again in another order and repeat the reads, so many times
     #[arg(long, value_name = "ROUNDS", default_value_t = 0, value_parser = counts::<u32>(0..=1_000))]
     pub age: u32,
     /// Memory of the database, as in 64MiB
