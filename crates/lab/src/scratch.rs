@@ -43,6 +43,22 @@ impl Scratch {
         Ok(Self { path, created, keep })
     }
 
+    /// The directory of a benchmark that was interrupted, with all that is there.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn again(dir: &Path, keep: bool) -> Result<Self> {
+        if !dir.join(MARKER).is_file() {
+            bail!("the directory {} is not left over from a benchmark, so there is none to go on with", dir.display());
+        }
+        Ok(Self { path: dir.to_owned(), created: false, keep })
+    }
+
+    /// Whether all data stays where it is when the benchmark ends.
+    pub fn keep(&mut self, keep: bool) {
+        self.keep = keep;
+    }
+
     /// The directory.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -101,6 +117,20 @@ fn empty(dir: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_that_is_gone_on_with_keeps_what_it_has() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Scratch::again(dir.path(), false).is_err());
+        let mut first = Scratch::new(Some(dir.path()), false).unwrap();
+        fs::write(dir.path().join("data"), "1").unwrap();
+        first.keep(true);
+        drop(first);
+        let again = Scratch::again(dir.path(), false).unwrap();
+        assert!(again.path().join("data").exists());
+        drop(again);
+        assert!(!dir.path().join("data").exists());
+    }
 
     #[test]
     fn a_directory_with_foreign_files_is_refused_and_untouched() {

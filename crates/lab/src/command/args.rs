@@ -68,9 +68,14 @@ pub struct OutputArgs {
     /// Run everything so many times, engines in turns; tables show medians
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = counts::<u32>(1..=100))]
     pub repeat: u32,
-    /// Directory for the data, empty or left over from a benchmark [default: a new one in ./target or $TMPDIR]
+    /// Directory for the data, empty or left over from a benchmark; when insert or kv is interrupted it keeps what
+    /// --resume needs [default: a new one in ./target or $TMPDIR]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+    /// Go on with the run that was interrupted in --dir, at the step where it was stopped and with the database that is
+    /// there: insert and kv, with the same options
+    #[arg(long, requires = "dir")]
+    pub resume: bool,
     /// Leave the data when done
     #[arg(long)]
     pub keep: bool,

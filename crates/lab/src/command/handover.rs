@@ -96,6 +96,8 @@ impl Heard {
     }
 
     fn hear(&mut self, said: Said) -> Result<()> {
+        // Behind the end of a run that was interrupted there is what it came to when it went on.
+        self.over = matches!(said, Said::Over);
         match said {
             Said::Run(head) => {
                 let steps = self.run.take().map_or_else(Vec::new, |run| run.steps);
@@ -112,7 +114,7 @@ impl Heard {
                 }
             }
             Said::Begins(name) => self.during = Some(name),
-            Said::Over => self.over = true,
+            Said::Over => {}
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ mod handover;
 mod host;
 mod job;
 mod parent;
+mod resume;
 mod worker;
 
 pub use args::{BenchArgs, BenchCommand, OutputArgs, RunArgs};

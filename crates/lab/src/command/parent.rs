@@ -5,6 +5,7 @@ use super::common::Common;
 use super::handover::Heard;
 use super::host::Host;
 use super::job::Job;
+use super::resume::{Asked, is_over, progress};
 use crate::driver::Engine;
 use crate::experiments::Experiment;
 use crate::report::{Build, Machine, Missing, Report, Run, View};
@@ -28,8 +29,9 @@ pub(super) fn run(args: RunArgs, host: &Host, stop: &Stop, out: &mut dyn Write) 
     let (engines, missing) = choose(&experiment, &common, host)?;
     check_writable(output.json.as_deref())?;
     check_writable(output.html.as_deref())?;
-    let scratch = Scratch::new(output.dir.as_deref(), output.keep)?;
-    check_space(scratch.path(), experiment.disk_bytes())?;
+    let asked =
+        Asked { experiment: experiment.clone(), common: common.clone(), repeat: output.repeat, build: Build::this() };
+    let mut scratch = prepare(&asked, &output)?;
     let mut report = Report {
         format: report::FORMAT,
         benchmark: experiment.name().to_owned(),
@@ -49,24 +51,70 @@ pub(super) fn run(args: RunArgs, host: &Host, stop: &Stop, out: &mut dyn Write) 
             if stop.asked() {
                 break;
             }
-            let dir = scratch.fresh(&format!("{}-{repetition}", engine.name()))?;
-            std::fs::create_dir(&dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
-            let job = Job {
-                experiment: experiment.clone(),
-                common: common.clone(),
-                engine: engine.name().to_owned(),
-                dir: dir.clone(),
-                repetition,
-            };
-            report.runs.push(in_worker(&job, host, stop)?);
-            if !output.keep {
-                std::fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
-            }
+            let run = run_one(&asked, engine.name(), repetition, &scratch, &output, host, stop)?;
+            report.runs.push(run);
         }
     }
     report.partial = stop.asked();
     report.remarks = report::remarks(&report);
+    if output.dir.is_some() && experiment.resumes() && (report.partial || !report.runs.iter().all(is_over)) {
+        scratch.keep(true);
+        report
+            .remarks
+            .push(format!("the same command with --resume goes on with what {} has", scratch.path().display()));
+    }
     finish(&report, &output, out)
+}
+
+/// The directory for the data: empty, or with what an interrupted run of the same options left.
+fn prepare(asked: &Asked, output: &OutputArgs) -> Result<Scratch> {
+    if let (true, Some(dir)) = (output.resume, &output.dir) {
+        asked.check_resumes()?;
+        let mut scratch = Scratch::again(dir, true)?;
+        asked.check(dir)?;
+        scratch.keep(output.keep);
+        return Ok(scratch);
+    }
+    let scratch = Scratch::new(output.dir.as_deref(), output.keep)?;
+    check_space(scratch.path(), asked.experiment.disk_bytes())?;
+    asked.write(scratch.path())?;
+    Ok(scratch)
+}
+
+/// Runs one engine once, or goes on where it was interrupted; a run that came to its end is taken over.
+fn run_one(
+    asked: &Asked,
+    engine: &str,
+    repetition: u32,
+    scratch: &Scratch,
+    output: &OutputArgs,
+    host: &Host,
+    stop: &Stop,
+) -> Result<Run> {
+    let name = format!("{engine}-{repetition}");
+    let said = scratch.path().join(format!("{name}.progress"));
+    let earlier = progress(&said)?;
+    let has_begun = earlier.is_some();
+    if let Some(run) = earlier.filter(is_over) {
+        return Ok(run);
+    }
+    let dir = if has_begun { scratch.path().join(&name) } else { scratch.fresh(&name)? };
+    std::fs::create_dir_all(&dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
+    let progress = (output.dir.is_some() && asked.experiment.resumes()).then_some(said);
+    let resumes = progress.is_some();
+    let job = Job {
+        experiment: asked.experiment.clone(),
+        common: asked.common.clone(),
+        engine: engine.to_owned(),
+        dir: dir.clone(),
+        progress,
+        repetition,
+    };
+    let run = in_worker(&job, host, stop)?;
+    if !output.keep && (is_over(&run) || !resumes) {
+        std::fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+    }
+    Ok(run)
 }
 
 /// Prints and writes the report, also a partial one.
@@ -263,7 +311,7 @@ fn command_line() -> String {
     let mut arguments = std::env::args();
     let program = arguments.next().unwrap_or_default();
     let name = Path::new(&program).file_name().map_or(program.clone(), |name| name.to_string_lossy().into_owned());
-    std::iter::once(name).chain(arguments).collect::<Vec<_>>().join(" ")
+    std::iter::once(name).chain(arguments.filter(|word| word != "--resume")).collect::<Vec<_>>().join(" ")
 }
 
 #[expect(clippy::disallowed_methods, reason = "a report says when it was made")]

@@ -34,6 +34,11 @@ pub(super) trait Describe {
         engine.client_server().then(|| "a server, which only takes part in `insert` and `commit`".to_owned())
     }
 
+    /// Whether a run that was interrupted can go on: whether what its steps know of the database can be found in it.
+    fn resumes(&self) -> bool {
+        false
+    }
+
     /// Runs it on one engine.
     fn run(&self, common: &Common, bench: &mut Bench<'_>) -> Result<()>;
 }

@@ -1,7 +1,8 @@
 //! An engine for tests of experiments: its commits take a known time of the simulated clock and count a known log.
 
+use super::tests::job;
 use crate::clock::Clock;
-use crate::command::{Job, RunArgs, run_job};
+use crate::command::run_job;
 use crate::driver::{
     Batch, Change, Client, Compression, Config, Counters, Durability, Engine, Lacks, Outcome, Scan, Store, TableId,
     TableSpec,
@@ -9,7 +10,6 @@ use crate::driver::{
 use crate::report::{Figure, Run, Step};
 use crate::stop::Stop;
 use anyhow::Result;
-use clap::{FromArgMatches as _, Subcommand as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -55,14 +55,6 @@ impl Fake {
     pub(super) fn run(&self, arguments: &str, dir: &Path) -> Run {
         run_job(&job(arguments, "fake", dir), self, self.clock.clone(), &self.stop)
     }
-}
-
-/// A job with arguments as a user gives them, the experiment's name first.
-pub(super) fn job(arguments: &str, engine: &str, dir: &Path) -> Job {
-    let command = RunArgs::augment_subcommands(clap::Command::new("bench"));
-    let matches = command.try_get_matches_from(["bench"].into_iter().chain(arguments.split(' '))).unwrap();
-    let (experiment, common, _) = RunArgs::from_arg_matches(&matches).unwrap().split();
-    Job { experiment, common, engine: engine.to_owned(), dir: dir.to_owned(), repetition: 0 }
 }
 
 /// The step with a name.

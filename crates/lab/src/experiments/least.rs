@@ -1,7 +1,7 @@
 //! Every experiment runs at the smallest value of each of its options, and at the next one, on all our layouts; what it
 //! cannot run at is refused with the option's name.
 
-use super::fake::job;
+use super::tests::job;
 use crate::clock::Clock;
 use crate::command::{RunArgs, run_job};
 use crate::driver::{Engine, document_engines, engines};

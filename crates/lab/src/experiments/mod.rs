@@ -18,7 +18,7 @@ pub mod ycsb;
 #[cfg(test)]
 mod least;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::command::common::Common;
 use crate::driver::Engine;
@@ -105,6 +105,12 @@ impl Experiment {
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
         each!(self, it => it.disk_bytes())
+    }
+
+    /// Whether a run that was interrupted can go on.
+    #[must_use]
+    pub fn resumes(&self) -> bool {
+        each!(self, it => it.resumes())
     }
 
     /// Why this engine is not to run it, if so.

@@ -1,6 +1,7 @@
 //! One engine's run of an experiment.
 
 use super::clients::{self, RoleResult};
+use super::earlier::Earlier;
 use super::figures::{cost, operations};
 use super::plan::{End, Plan};
 use super::timeline::Timeline;
@@ -28,6 +29,7 @@ pub struct Bench<'e> {
     /// The longest that a call should take.
     limit: Option<Duration>,
     run: Run,
+    earlier: Earlier,
     watch: Option<Box<Watch<'e>>>,
     /// Whether the memory of this process is bounded.
     is_bounded: bool,
@@ -64,7 +66,17 @@ impl<'e> Bench<'e> {
             operations_hash: None,
             steps: Vec::new(),
         };
-        Self { engine, dir: dir.to_owned(), clock, stop, limit: None, run, watch: None, is_bounded: false }
+        Self {
+            engine,
+            dir: dir.to_owned(),
+            clock,
+            stop,
+            limit: None,
+            run,
+            earlier: Earlier::default(),
+            watch: None,
+            is_bounded: false,
+        }
     }
 
     /// The same, telling `watch` of each step that begins or ends.
@@ -77,6 +89,37 @@ impl<'e> Bench<'e> {
     #[must_use]
     pub fn limited(self, limit: Option<Duration>) -> Self {
         Self { limit, ..self }
+    }
+
+    /// The same, going on where `run` was interrupted, with the databases that it left: its steps that came to their
+    /// end are taken over.
+    #[must_use]
+    pub fn resumed(mut self, run: Run) -> Self {
+        self.run.notes.clone_from(&run.notes);
+        Self { earlier: Earlier::of(run), ..self }
+    }
+
+    /// Whether it goes on where another process was interrupted.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        self.earlier.is_resumed()
+    }
+
+    /// Whether it does, and came to no step yet that it does itself: some of that step may be done.
+    #[must_use]
+    pub fn is_ahead(&self) -> bool {
+        self.earlier.is_ahead()
+    }
+
+    /// Takes a step over if an earlier process did it; says whether it did.
+    ///
+    /// # Errors
+    /// When the earlier process did another step here.
+    pub fn takes_over(&mut self, name: &str) -> Result<bool> {
+        let Some(step) = self.earlier.take(name)? else { return Ok(false) };
+        self.run.steps.push(step);
+        self.tell(None)?;
+        Ok(true)
     }
 
     /// The engine.
@@ -199,6 +242,9 @@ impl<'e> Db<'_, 'e> {
     /// # Errors
     /// What the engine says; [`crate::Interrupted`] when the run is to end, with what was measured kept as partial.
     pub fn step(&mut self, plan: &Plan<'_>) -> Result<&mut Step> {
+        if self.bench.takes_over(&plan.name)? {
+            return Ok(self.last_step());
+        }
         let first = plan.roles.first().filter(|_| self.bench.clock.is_real());
         let overhead = first.and_then(|role| clients::overhead_us(role, &self.bench.clock));
         let (mut step, meter) = self.begin(&plan.name, plan.unit)?;
@@ -224,6 +270,9 @@ impl<'e> Db<'_, 'e> {
     /// # Errors
     /// What the engine says.
     pub fn verb(&mut self, name: &str, verb: impl FnOnce(&dyn Store) -> Result<()>) -> Result<&mut Step> {
+        if self.bench.takes_over(name)? {
+            return Ok(self.last_step());
+        }
         let (mut step, meter) = self.begin(name, "run")?;
         let samples = Sampler::new(self, &meter)?;
         let wheel = progress::wheel(&format!("{} {name}", self.bench.engine.name()));
@@ -248,6 +297,9 @@ impl<'e> Db<'_, 'e> {
     /// # Errors
     /// What the engine says.
     pub fn record(&mut self, name: &str) -> Result<&mut Step> {
+        if self.bench.takes_over(name)? {
+            return Ok(self.last_step());
+        }
         let (step, _meter) = self.begin(name, "run")?;
         self.end(step, None)
     }
@@ -279,6 +331,9 @@ impl<'e> Db<'_, 'e> {
     }
 
     fn begin(&mut self, name: &str, unit: &str) -> Result<(Step, Meter)> {
+        if self.bench.earlier.is_first_anew() {
+            self.bench.note(format!("resumed at {name}, on the database that the run had when it was interrupted"));
+        }
         self.bench.tell(Some(name))?;
         let step = Step {
             name: name.to_owned(),
@@ -302,7 +357,11 @@ impl<'e> Db<'_, 'e> {
         self.bench.run.steps.push(step);
         self.bench.tell(None)?;
         self.bench.stop.check()?;
-        Ok(self.bench.run.steps.last_mut().expect("pushed above"))
+        Ok(self.last_step())
+    }
+
+    fn last_step(&mut self) -> &mut Step {
+        self.bench.run.steps.last_mut().expect("pushed before")
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bench;
 mod clients;
+mod earlier;
 mod figures;
 mod plan;
 mod settle;

@@ -2,7 +2,8 @@
 
 use crate::command::run_job;
 use crate::driver::engines;
-use crate::experiments::fake::{Fake, figure, job, names, step};
+use crate::experiments::fake::{Fake, figure, names, step};
+use crate::experiments::tests::job;
 use crate::stop::Stop;
 use crate::{Clock, driver::Durability};
 

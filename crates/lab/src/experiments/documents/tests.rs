@@ -3,7 +3,7 @@
 use super::data::{COLLECTION, DOCUMENT_BYTES, Maker, Text};
 use crate::driver::{Field, document_engines};
 use crate::experiments::fake::{figure, names, step};
-use crate::experiments::{fake::job, tests::common};
+use crate::experiments::tests::{common, job};
 use crate::{Clock, Stop};
 use spinney_document::bson::DocumentBuilder;
 

@@ -18,7 +18,9 @@ impl<'a> Steps<'a> {
     /// l.i0: rows without index entries.
     pub(super) fn load(&self, db: &mut Db<'_, '_>) -> Result<()> {
         let (rows, batch) = (self.insert.rows, self.insert.batch);
-        let inserts = self.inserts(0, Share { rows, batch }, &self.claims(), None).at_most(self.insert.load_seconds);
+        let rows_left = rows.saturating_sub(self.live.inserted());
+        let inserts =
+            self.inserts(0, Share { rows: rows_left, batch }, &self.claims(), None).at_most(self.insert.load_seconds);
         let plan = Plan {
             name: self.name("l.i0"),
             unit: "row",
@@ -30,16 +32,20 @@ impl<'a> Steps<'a> {
 
     /// l.i1 and l.i2: rows with index entries, and as many deletes of the oldest ones.
     pub(super) fn change(&self, db: &mut Db<'_, '_>, step: &str, batch: u64, rows: u64) -> Result<()> {
-        let share = Share { rows, batch };
-        let keep = self.insert.deletes.then(|| self.live.rows());
+        // What the step is to come to: if it was interrupted, some of it is done.
+        let begun = self.rows_before(db);
+        let until = begun.inserted + rows;
+        let share = Share { rows: until.saturating_sub(self.live.inserted()), batch };
+        let keep = self.insert.deletes.then_some(begun.inserted - begun.deleted);
         let claims = self.claims();
         let inserts = self.inserts(self.indexes(), share, &claims, keep).at_most(self.insert.load_seconds);
         let mut roles = vec![inserts];
         if let Some(keep) = keep {
             // Deletes that are behind when the inserts have ended are part of the step.
-            roles.push(self.deletes(batch, keep, &claims, End::Calls(rows / batch)));
+            let rows_left = until.saturating_sub(keep + self.live.deleted());
+            roles.push(self.deletes(batch, keep, &claims, End::Calls(rows_left / batch)));
         }
-        let rows_after = if keep.is_some() { self.live.rows() } else { self.live.rows() + rows };
+        let rows_after = keep.unwrap_or(until - begun.deleted);
         let live_bytes = Some(self.live_bytes(rows_after, self.indexes()));
         db.step(&Plan { name: self.name(step), unit: "row", roles, live_bytes }).map(drop)
     }

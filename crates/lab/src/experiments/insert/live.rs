@@ -30,6 +30,12 @@ impl Live {
         self.inserted().saturating_sub(self.deleted())
     }
 
+    /// The rows that a database has which was not made by this process.
+    pub(super) fn set(&self, rows: std::ops::Range<u64>) {
+        self.inserted.store(rows.end, Ordering::Relaxed);
+        self.deleted.store(rows.start, Ordering::Relaxed);
+    }
+
     pub(super) fn add_inserted(&self, rows: u64) {
         self.inserted.fetch_add(rows, Ordering::Relaxed);
     }

@@ -26,6 +26,7 @@ mod on_documents;
 mod operations;
 mod params;
 mod queries;
+mod resume;
 mod rows;
 mod steps;
 #[cfg(test)]
@@ -62,6 +63,10 @@ impl Describe for Insert {
 
     fn unsuited(&self, _engine: &dyn Engine) -> Option<String> {
         None
+    }
+
+    fn resumes(&self) -> bool {
+        true
     }
 
     fn run(&self, common: &Common, bench: &mut Bench<'_>) -> Result<()> {
@@ -106,6 +111,9 @@ impl Insert {
         form.create(&db)?;
         let live = Live::default();
         let steps = Steps { insert: self, form, common, live: &live, label, age: 0 };
+        if db.bench().is_resumed() {
+            steps.find_rows(&db)?;
+        }
         steps.load(&mut db)?;
         steps.make_indexes(&mut db)?;
         for age in 0..=self.age {

@@ -3,7 +3,8 @@
 use crate::Clock;
 use crate::command::run_job;
 use crate::driver::{Compression, engines};
-use crate::experiments::fake::{Fake, figure, job, names, step};
+use crate::experiments::fake::{Fake, figure, names, step};
+use crate::experiments::tests::job;
 use crate::stop::Stop;
 
 fn near(value: Option<f64>, expected: f64) -> bool {

@@ -59,6 +59,10 @@ impl Describe for Kv {
         ]
     }
 
+    fn resumes(&self) -> bool {
+        true
+    }
+
     fn disk_bytes(&self) -> u64 {
         4 * self.num * self.entry_bytes() + DISK_BYTES_MIN
     }
@@ -111,7 +115,11 @@ impl Kv {
         let mut db = match unless_lacking(bench.open(name, &config, &[TableSpec::new("kv")]))? {
             Ok(db) => db,
             Err(lacks) => {
-                workloads.iter().for_each(|workload| bench.skip(&workload.name(), workload.unit(), &lacks));
+                for workload in workloads {
+                    if !bench.takes_over(&workload.name())? {
+                        bench.skip(&workload.name(), workload.unit(), &lacks);
+                    }
+                }
                 return Ok(());
             }
         };

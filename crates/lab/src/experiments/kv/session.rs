@@ -45,13 +45,17 @@ impl Session<'_> {
         self.live.filter(|&live| live > 0).map(|live| live * self.kv.entry_bytes())
     }
 
-    /// Runs a step and gives it its figures; what the engine lacks for it makes it a skipped one, and the answer no.
+    /// Runs a step and gives it its figures. What the engine lacks for it makes it a skipped one, and the answer no, as
+    /// it is for a step that an earlier process of the run did.
     pub(super) fn step(
         &self,
         plan: &Plan<'_>,
         db: &mut Db<'_, '_>,
         figures: impl FnOnce(u64) -> Figures,
     ) -> Result<bool> {
+        if db.bench().takes_over(&plan.name)? {
+            return Ok(false);
+        }
         match unless_lacking(db.step(plan))? {
             Ok(step) => {
                 let operations = step.cost.map_or(0, |cost| cost.operations);

@@ -70,6 +70,9 @@ impl Session<'_> {
     /// database of its own.
     pub(super) fn fill_sync(&self, config: &Config, bench: &mut Bench<'_>) -> Result<()> {
         let (kv, workload) = (self.kv, Workload::Fillsync);
+        if bench.takes_over(&workload.name())? {
+            return bench.remove("fillsync");
+        }
         let keys = (kv.num / THOUSAND).max(1);
         let config = Config { durability: Durability::Sync, ..config.clone() };
         let mut db = match unless_lacking(bench.open("fillsync", &config, &[TableSpec::new("kv")]))? {

@@ -49,7 +49,14 @@ fn run(engine_name: &str, arguments: &str) -> Run {
     let BenchCommand::Run(args) = Command::parse_from(words).bench.command else { panic!("not an experiment") };
     let (experiment, common, _) = args.split();
     assert!(matches!(experiment, Experiment::Link(_)));
-    let job = Job { experiment, common, engine: engine_name.to_owned(), dir: dir.path().to_owned(), repetition: 0 };
+    let job = Job {
+        experiment,
+        common,
+        engine: engine_name.to_owned(),
+        dir: dir.path().to_owned(),
+        progress: None,
+        repetition: 0,
+    };
     run_job(&job, &*engine(engine_name), Clock::real(), &Stop::default())
 }
 
@@ -434,7 +441,7 @@ fn a_conflict_of_transactions_on_documents_loses_no_count() {
         "link-documents --nodes 40 --phases 1 --requests 200 --memory 4MiB --streams with,kept",
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let job = crate::experiments::fake::job(arguments, "spinney-documents", dir.path());
+        let job = crate::experiments::tests::job(arguments, "spinney-documents", dir.path());
         let engine = &document_engines()[0];
         let run = run_job(&job, &**engine, Clock::real(), &Stop::default());
         assert_eq!(run.error, None, "{arguments}");

@@ -24,7 +24,14 @@ fn run(engine: &str, more: &[&str]) -> Run {
     let (experiment, common, _) = run.split();
     let engine = engines().into_iter().find(|one| one.name() == engine).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let job = Job { experiment, common, engine: engine.name().to_owned(), dir: dir.path().to_owned(), repetition: 0 };
+    let job = Job {
+        experiment,
+        common,
+        engine: engine.name().to_owned(),
+        dir: dir.path().to_owned(),
+        progress: None,
+        repetition: 0,
+    };
     let run = run_job(&job, &*engine, Clock::real(), &Stop::default());
     assert_eq!(run.error, None);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "databases are removed when they were read");
