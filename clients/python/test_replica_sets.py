@@ -288,8 +288,11 @@ def test_members_prove_to_each_other_who_they_are(tmp_path):
             with pytest.raises(OperationFailure):
                 client.admin.command("_replicaReadIndex", 1)
         with replicas.client(username="root", password="pencil") as client:
-            client.shop.get_collection("orders", write_concern=WriteConcern(w=3)).insert_one({"_id": 1})
-            secondary = client.shop.get_collection("orders", read_preference=ReadPreference.SECONDARY)
-            assert ids(secondary) == [1]
+            with client.start_session(causal_consistency=True) as session:
+                everywhere = client.shop.get_collection("orders", write_concern=WriteConcern(w=3))
+                everywhere.insert_one({"_id": 1}, session=session)
+                # All members have it; the session waits until the one that is asked has applied it.
+                secondary = client.shop.get_collection("orders", read_preference=ReadPreference.SECONDARY)
+                assert secondary.find_one({"_id": 1}, session=session) == {"_id": 1}
     finally:
         replicas.end()

@@ -27,7 +27,7 @@ class Client:
         return self[name]
 
     def list_database_names(self):
-        """The names of all databases that have a collection."""
+        """The names of the databases that have a collection, and `admin`, `config` and `local`, as MongoDB lists them."""
         reply = self._run("admin", {"listDatabases": 1, "nameOnly": True}, None)
         return [database["name"] for database in reply["databases"]]
 
