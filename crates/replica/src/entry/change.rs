@@ -1,43 +1,59 @@
 //! What an entry changes in the database.
 //!
 //! # Format
-//! A byte for the kind, then its fields: strings with their lengths, numbers as varints. The record ends the entry.
+//! A byte for the kind, then its fields: strings with their lengths, numbers as varints. Of commits: the identity, 8
+//! bytes; how many tables, and of each the id and the name; then to the end of each commit its number, 8 bytes, and its
+//! record with its length.
+
+use std::collections::BTreeMap;
 
 use spinney::Layout;
 use spinney::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use spinney::base::num::u64_of;
 
-/// Which call of which process proposed an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Proposal {
-    /// The identity of the member's copy of the log.
-    pub(crate) identity: u64,
-    /// A number that no other proposal of it has.
-    pub(crate) number: u64,
-}
+/// Commits in one entry, at the most.
+pub(crate) const COMMITS_MAX: usize = 1 << 10;
 
 /// A change of the database. The numbers are stored; never reuse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change<'a> {
-    /// A commit.
-    Commit(Commit<'a>),
+    /// Commits, in their order.
+    Commits(Commits<'a>),
     /// A table is created.
     CreateTable(&'a str, Layout),
     /// A table is dropped.
     DropTable(&'a str),
 }
 
+/// Commits of one primary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Commits<'a> {
+    /// The identity of the primary's copy of the log.
+    pub(crate) identity: u64,
+    /// The ids that the records use, with the names of the tables. Ids differ between members.
+    pub(crate) tables: Vec<(u32, &'a str)>,
+    /// Up to [`COMMITS_MAX`].
+    pub(crate) commits: Vec<Commit<'a>>,
+}
+
 /// A commit as it was prepared on the primary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Commit<'a> {
-    pub(crate) proposal: Proposal,
-    /// The ids that the record uses, with the names of the tables. Ids differ between members.
-    pub(crate) tables: Vec<(u32, &'a str)>,
+    /// A number that no other commit of the same identity has.
+    pub(crate) number: u64,
     /// The changes and the note, as the engine encodes them.
     pub(crate) record: &'a [u8],
 }
 
-const COMMIT: u8 = 1;
+/// Makes the bytes of commits.
+#[derive(Debug)]
+pub(crate) struct CommitsBuilder {
+    identity: u64,
+    tables: BTreeMap<u32, String>,
+    commits: Vec<u8>,
+}
+
+const COMMITS: u8 = 1;
 const CREATE_TABLE: u8 = 2;
 const DROP_TABLE: u8 = 3;
 
@@ -48,17 +64,10 @@ impl<'a> Change<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Self::Commit(Commit { proposal, tables, record }) => {
-                out.reserve(record.len() + 32 + 24 * tables.len());
-                out.push(COMMIT);
-                out.extend_from_slice(&proposal.identity.to_le_bytes());
-                out.extend_from_slice(&proposal.number.to_le_bytes());
-                put_varint(&mut out, u64_of(tables.len()));
-                for (id, name) in tables {
-                    put_varint(&mut out, u64::from(*id));
-                    put_len_prefixed(&mut out, name.as_bytes());
-                }
-                out.extend_from_slice(record);
+            Self::Commits(Commits { identity, tables, commits }) => {
+                let mut builder = CommitsBuilder::new(*identity);
+                commits.iter().for_each(|commit| builder.push(commit.number, tables, commit.record));
+                return builder.finish();
             }
             Self::CreateTable(name, layout) => {
                 out.push(CREATE_TABLE);
@@ -80,14 +89,17 @@ impl<'a> Change<'a> {
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut input = Decoder::new(bytes);
         match input.u8()? {
-            COMMIT => {
-                let proposal = Proposal { identity: input.u64()?, number: input.u64()? };
-                let mut tables = Vec::new();
+            COMMITS => {
+                let (identity, mut tables, mut commits) = (input.u64()?, Vec::new(), Vec::new());
                 for _ in 0..input.varint()? {
                     let id = u32::try_from(input.varint()?).map_err(|_| Malformed)?;
                     tables.push((id, name(&mut input)?));
                 }
-                Ok(Self::Commit(Commit { proposal, tables, record: input.rest() }))
+                while !input.is_empty() {
+                    commits.push(Commit { number: input.u64()?, record: input.len_prefixed()? });
+                }
+                let few = commits.len() <= COMMITS_MAX;
+                if few { Ok(Self::Commits(Commits { identity, tables, commits })) } else { Err(Malformed) }
             }
             CREATE_TABLE => {
                 let layout = name(&mut input)?;
@@ -97,6 +109,41 @@ impl<'a> Change<'a> {
             DROP_TABLE => Ok(Self::DropTable(name(&mut input)?)),
             _ => Err(Malformed),
         }
+    }
+}
+
+impl CommitsBuilder {
+    /// No commits of the primary whose copy of the log is `identity`.
+    pub(crate) fn new(identity: u64) -> Self {
+        Self { identity, tables: BTreeMap::new(), commits: Vec::new() }
+    }
+
+    /// The bytes of the commits that there are, more or less.
+    pub(crate) fn bytes(&self) -> usize {
+        self.commits.len()
+    }
+
+    /// Appends a commit, whose record uses these ids of tables.
+    pub(crate) fn push(&mut self, number: u64, tables: &[(u32, impl AsRef<str>)], record: &[u8]) {
+        for (id, name) in tables {
+            self.tables.entry(*id).or_insert_with(|| name.as_ref().to_owned());
+        }
+        self.commits.extend_from_slice(&number.to_le_bytes());
+        put_len_prefixed(&mut self.commits, record);
+    }
+
+    /// The bytes of [`Change::Commits`].
+    pub(crate) fn finish(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.commits.len() + 16 + 24 * self.tables.len());
+        out.push(COMMITS);
+        out.extend_from_slice(&self.identity.to_le_bytes());
+        put_varint(&mut out, u64_of(self.tables.len()));
+        for (id, name) in &self.tables {
+            put_varint(&mut out, u64::from(*id));
+            put_len_prefixed(&mut out, name.as_bytes());
+        }
+        out.extend_from_slice(&self.commits);
+        out
     }
 }
 
@@ -110,9 +157,10 @@ mod tests {
 
     #[test]
     fn changes_come_back_from_their_bytes_and_no_prefix_of_them_panics() {
-        let proposal = Proposal { identity: u64::MAX, number: 5 };
+        let commit = |number| Commit { number, record: b"record" };
+        let tables = vec![(7, "c1"), (900, "catalog")];
         let changes = [
-            Change::Commit(Commit { proposal, tables: vec![(7, "c1"), (900, "catalog")], record: b"record" }),
+            Change::Commits(Commits { identity: u64::MAX, tables, commits: vec![commit(5), commit(u64::MAX)] }),
             Change::CreateTable("a", Layout::Lsm),
             Change::DropTable("a"),
         ];

@@ -13,8 +13,9 @@ use tokio::runtime::Handle;
 
 use super::core::Core;
 use super::pending::PendingCommits;
+use super::proposals::{Proposals, Proposed};
 use crate::base::error::{Error, Result};
-use crate::entry::change::{Change, Commit, Proposal};
+use crate::entry::change::Change;
 
 /// The longest record of a commit; an entry goes to other members in one message.
 const RECORD_BYTES_MAX: usize = 40 << 20;
@@ -24,6 +25,7 @@ pub(crate) struct Agreement {
     core: Weak<Core>,
     runtime: Handle,
     pub(crate) pending: Arc<PendingCommits<PreparedCommit>>,
+    proposals: Arc<Proposals>,
     /// The number of the next proposal. It begins anywhere, so that no proposal before a restart has the same.
     next: AtomicU64,
     engine: spinney::Database,
@@ -44,6 +46,7 @@ impl Agreement {
             core: Arc::downgrade(core),
             runtime,
             pending: Arc::default(),
+            proposals: Arc::default(),
             next: AtomicU64::new(random),
             engine,
             preparing: Mutex::default(),
@@ -96,23 +99,26 @@ impl Agreement {
         }
         // Relaxed: the numbers only have to differ.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let proposal = Proposal { identity: core.identity, number };
-        let tables = prepared.tables().map(|(id, name)| (id.0, name)).collect();
-        let payload = Change::Commit(Commit { proposal, tables, record: prepared.record() }).encode();
+        let proposed = Proposed {
+            term,
+            number,
+            tables: prepared.tables().map(|(id, name)| (id.0, name.to_owned())).collect(),
+            record: prepared.record().to_vec(),
+        };
         let mut fate = self.pending.add(number, term, prepared);
-        let proposed = async {
+        let told = self.proposals.add(&core, &self.runtime, &proposed);
+        let ended = || Error::Ended("the member has ended".to_owned());
+        let (known, proposed) = self.wait(async {
             tokio::select! {
                 biased;
-                // By the thread that applies it, before the consensus hears of that.
-                Ok(()) = &mut fate => Ok(()),
-                proposed = core.propose(term, payload) => proposed,
+                // By the thread that applies it, before the consensus hears of that. It is lost when a later primary's
+                // first entry is applied before it.
+                applied = &mut fate => (true, applied.map_err(|_| Error::Interrupted)),
+                told = told => (false, told.unwrap_or_else(|_| Err(ended()))),
             }
-        };
-        match self.wait(proposed) {
-            Err(Error::Interrupted) if must_wait => {
-                // Lost when a later primary's first entry was applied before it.
-                self.wait(fate).map_err(|_| Error::Interrupted.into())
-            }
+        });
+        match proposed {
+            Err(Error::Interrupted) if must_wait && !known => self.wait(fate).map_err(|_| Error::Interrupted.into()),
             Err(error @ Error::NotPrimary(_)) => {
                 drop(self.pending.take(number));
                 Err(error.into())

@@ -9,6 +9,7 @@ pub(crate) mod handle;
 pub(crate) mod members;
 mod messages;
 pub(crate) mod pending;
+pub(crate) mod proposals;
 #[cfg(test)]
 mod simulation;
 mod start;

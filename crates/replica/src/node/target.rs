@@ -7,8 +7,7 @@ use spinney::{Batch, Error, ErrorKind, Layout, Result, TableId};
 use spinney_document::{Agreed, PreparedCommit};
 
 use super::pending::PendingCommits;
-use crate::entry::change::Commit;
-use crate::entry::log_entry::LogId;
+use crate::entry::change::{Commit, Commits};
 use crate::storage::applier::{Target, Waiter};
 
 /// The document database, with the commits that were prepared here.
@@ -21,11 +20,17 @@ pub(crate) struct DocumentTarget {
 }
 
 impl Target for DocumentTarget {
-    fn commit(&self, at: LogId, commit: &Commit<'_>, add: &dyn Fn(&mut Batch)) -> Result<Option<Waiter>> {
-        let own = (commit.proposal.identity == self.identity).then(|| self.pending.take(commit.proposal.number));
+    fn commit(
+        &self,
+        entry: &Commits<'_>,
+        commit: &Commit<'_>,
+        position: u64,
+        add: &dyn Fn(&mut Batch),
+    ) -> Result<Option<Waiter>> {
+        let own = (entry.identity == self.identity).then(|| self.pending.take(commit.number));
         let (prepared, applied) = own.flatten().unzip();
-        let tables: Vec<_> = commit.tables.iter().map(|(id, name)| (TableId(*id), (*name).to_owned())).collect();
-        let agreed = Agreed { record: commit.record, tables: &tables, position: at.index };
+        let tables: Vec<_> = entry.tables.iter().map(|(id, name)| (TableId(*id), (*name).to_owned())).collect();
+        let agreed = Agreed { record: commit.record, tables: &tables, position };
         self.database.catalog().apply(&agreed, prepared, add).map_err(failed)?;
         Ok(applied)
     }

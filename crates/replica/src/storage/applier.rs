@@ -1,7 +1,8 @@
 //! Entries of the replicated log applied to the database, in their order, by one thread.
 //!
 //! # Invariants
-//! 1. An entry's changes and its place become durable together: the row `applied` is part of each commit.
+//! 1. A commit's changes and its place become durable together: the row `applied` is part of each commit. After a crash
+//!    an entry goes on behind the last of its commits that is there.
 //! 2. Before a table is dropped, which is durable at once, everything that was applied is durable. So after a crash
 //!    nothing is applied again that changes the table.
 
@@ -12,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use spinney::base::num::{u64_of, usize_of};
 use spinney::env::{Next, Threads, Worker};
 use spinney::{Batch, Durability, Error, ErrorKind, Layout, Result};
 use tokio::sync::oneshot;
@@ -19,7 +21,7 @@ use tokio::sync::oneshot;
 use super::log::Done;
 use super::rows::Rows;
 use crate::base::watched;
-use crate::entry::change::{Change, Commit};
+use crate::entry::change::{COMMITS_MAX, Change, Commit, Commits};
 use crate::entry::log_entry::{EntryKind, LogEntry, LogId};
 
 /// The thread that proposed a commit, which waits for it to be applied.
@@ -27,12 +29,18 @@ pub(crate) type Waiter = oneshot::Sender<()>;
 
 /// Where entries are applied: the document database, whose catalog and caches follow them.
 pub(crate) trait Target: Send + Sync + fmt::Debug {
-    /// Makes the changes of a commit, together with those that `add` adds, by one commit of the engine that is not
-    /// synced. What is returned is told when the entry counts as applied.
+    /// Makes the changes of one of the commits of an entry, together with those that `add` adds, by one commit of the
+    /// engine that is not synced. What is returned is told when the entry counts as applied.
     ///
     /// # Errors
     /// What makes the entry impossible to apply: the member then fails.
-    fn commit(&self, at: LogId, commit: &Commit<'_>, add: &dyn Fn(&mut Batch)) -> Result<Option<Waiter>>;
+    fn commit(
+        &self,
+        entry: &Commits<'_>,
+        commit: &Commit<'_>,
+        position: u64,
+        add: &dyn Fn(&mut Batch),
+    ) -> Result<Option<Waiter>>;
 
     /// Creates a table, unless it is there.
     ///
@@ -78,6 +86,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<(Vec<LogEntry>, Done)>,
+    /// How many commits of the next entry were applied before the database was opened.
+    applied_commits: usize,
 }
 
 impl fmt::Debug for State {
@@ -91,7 +101,8 @@ impl Applier {
     /// `Io` when there is no thread for it; those of the engine.
     pub(crate) fn new(rows: Rows, threads: &dyn Threads) -> Result<Self> {
         let applied = watched::Sender::new(rows.applied()?);
-        let shared = Arc::new(Shared { rows, state: Mutex::default(), target: Mutex::default(), applied });
+        let state = State { applied_commits: usize_of(rows.applied_commits()?), ..State::default() };
+        let shared = Arc::new(Shared { rows, state: Mutex::new(state), target: Mutex::default(), applied });
         let worked = Arc::clone(&shared);
         let worker = threads.worker("replica-apply", Box::new(move || worked.apply_waiting()));
         let worker =
@@ -125,17 +136,19 @@ impl Shared {
     fn apply_waiting(&self) -> Next {
         let Some((entries, done)) = self.state.lock().waiting.pop_front() else { return Next::Wait };
         let applied = entries.iter().try_for_each(|entry| {
-            let waiter = self.apply(entry)?;
+            let waiters = self.apply(entry)?;
             self.applied.send_replace(Some(entry.id));
-            // The thread that proposed it may have gone.
-            waiter.map(|waiter| waiter.send(()));
+            // The threads that proposed commits may have gone.
+            for waiter in waiters {
+                let _is_waiting = waiter.send(()).is_ok();
+            }
             Ok(())
         });
         done(applied.map_err(|error: Error| io::Error::other(error.to_string())));
         Next::Again
     }
 
-    fn apply(&self, entry: &LogEntry) -> Result<Option<Waiter>> {
+    fn apply(&self, entry: &LogEntry) -> Result<Vec<Waiter>> {
         let target = self.target.lock().clone();
         let known = || target.as_deref().ok_or_else(|| Error::new(ErrorKind::Closed, "there is no database"));
         let mut batch = Batch::new();
@@ -143,23 +156,124 @@ impl Shared {
             EntryKind::Blank => {}
             EntryKind::Members => self.rows.put_members(entry.id, &entry.payload, &mut batch),
             EntryKind::Change => match Change::decode(&entry.payload).map_err(|_| malformed(entry.id))? {
-                Change::Commit(commit) => {
-                    let add = |batch: &mut Batch| self.rows.put_applied(entry.id, batch);
-                    return known()?.commit(entry.id, &commit, &add);
-                }
+                Change::Commits(commits) => return self.apply_commits(entry.id, &commits, known()?),
                 Change::CreateTable(name, layout) => known()?.create_table(name, layout)?,
                 Change::DropTable(name) => known()?.drop_table(name)?,
             },
         }
-        self.rows.put_applied(entry.id, &mut batch);
+        self.rows.put_applied(entry.id, 0, &mut batch);
         self.rows.engine().write_with(&batch, Durability::Interval)?;
         if entry.kind == EntryKind::Blank {
             target.into_iter().for_each(|target| target.settled(entry.id.term));
         }
-        Ok(None)
+        Ok(Vec::new())
+    }
+
+    fn apply_commits(&self, at: LogId, commits: &Commits<'_>, target: &dyn Target) -> Result<Vec<Waiter>> {
+        let before = *self.applied.borrow();
+        let skipped = std::mem::take(&mut self.state.lock().applied_commits);
+        let mut waiters = Vec::new();
+        for (place, commit) in commits.commits.iter().enumerate().skip(skipped) {
+            let last = place + 1 == commits.commits.len();
+            let (id, applied) = if last { (Some(at), 0) } else { (before, u64_of(place) + 1) };
+            let id = id.ok_or_else(|| malformed(at))?;
+            let add = |batch: &mut Batch| self.rows.put_applied(id, applied, batch);
+            let position = at.index * u64_of(COMMITS_MAX) + u64_of(place);
+            waiters.extend(target.commit(commits, commit, position, &add)?);
+        }
+        Ok(waiters)
     }
 }
 
 fn malformed(at: LogId) -> Error {
     Error::new(ErrorKind::Corruption, format!("entry {} of the replicated log makes no sense", at.index))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use spinney::env::sim::{CrashProfile, SimEnv};
+    use spinney::{Database, TableOptions};
+
+    use super::*;
+    use crate::entry::change::CommitsBuilder;
+
+    /// Counts how often each commit was applied, in rows of a table.
+    #[derive(Debug)]
+    struct Counts {
+        database: Database,
+        /// The commit that cannot be applied.
+        fails: Option<u64>,
+    }
+
+    impl Target for Counts {
+        fn commit(
+            &self,
+            _: &Commits<'_>,
+            commit: &Commit<'_>,
+            _: u64,
+            add: &dyn Fn(&mut Batch),
+        ) -> Result<Option<Waiter>> {
+            if self.fails == Some(commit.number) {
+                return Err(Error::new(ErrorKind::Io, "the device is gone"));
+            }
+            let table = self.database.table("counts")?.unwrap();
+            let key = commit.number.to_be_bytes();
+            let times = table.get(key)?.map_or(0, |row| row[0]);
+            let mut batch = Batch::new();
+            batch.put(&table, key, [times + 1]);
+            add(&mut batch);
+            self.database.write_with(&batch, Durability::Sync)?;
+            Ok(None)
+        }
+
+        fn create_table(&self, _: &str, _: Layout) -> Result<()> {
+            Ok(())
+        }
+
+        fn drop_table(&self, _: &str) -> Result<()> {
+            Ok(())
+        }
+
+        fn settled(&self, _: u64) {}
+    }
+
+    /// Opens the database, applies entries up to the commit that fails, and takes the power.
+    fn apply(machine: &SimEnv, fails: Option<u64>, entries: Vec<LogEntry>) -> (io::Result<()>, Option<LogId>, Vec<u8>) {
+        let env = machine.env();
+        let database = Database::builder("/db").env(env.clone()).open().unwrap();
+        let table = database.open_or_create_table("counts", TableOptions::default()).unwrap();
+        let applier = Applier::new(Rows::open(&database).unwrap(), &*env.threads).unwrap();
+        applier.set_target(Arc::new(Counts { database: database.clone(), fails }));
+        let (sender, told) = mpsc::channel();
+        applier.apply(entries, Box::new(move |applied| sender.send(applied).unwrap()));
+        let applied = told.recv().unwrap();
+        let counts = table.range(..).map(|row| row.unwrap().1[0]).collect();
+        let place = applier.rows().applied().unwrap();
+        machine.power_crash(CrashProfile::Strict);
+        (applied, place, counts)
+    }
+
+    #[test]
+    fn an_entry_goes_on_behind_the_last_of_its_commits_that_was_applied() {
+        let entry = |index, numbers: &[u64]| {
+            let mut commits = CommitsBuilder::new(1);
+            numbers.iter().for_each(|number| commits.push(*number, &[] as &[(u32, &str)], b""));
+            let id = LogId { term: 1, index };
+            LogEntry { id, kind: EntryKind::Change, payload: commits.finish().into() }
+        };
+        let blank = LogEntry { id: LogId { term: 1, index: 0 }, kind: EntryKind::Blank, payload: Vec::new().into() };
+        let (first, second) = (entry(1, &[10]), entry(2, &[20, 21, 22, 23]));
+        let machine = SimEnv::new(7);
+        let (applied, place, counts) = apply(&machine, Some(22), vec![blank, first.clone(), second.clone()]);
+        assert!(applied.is_err());
+        assert_eq!((place, counts), (Some(first.id), vec![1; 3]));
+        let (applied, place, counts) = apply(&machine, Some(23), vec![second.clone()]);
+        assert!(applied.is_err());
+        assert_eq!((place, counts), (Some(first.id), vec![1; 4]));
+        let (applied, place, counts) = apply(&machine, None, vec![second.clone(), entry(3, &[30])]);
+        applied.unwrap();
+        assert_eq!((place, counts), (Some(LogId { term: 1, index: 3 }), vec![1; 6]), "every commit once");
+    }
 }

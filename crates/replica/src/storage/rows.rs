@@ -5,7 +5,7 @@
 //! | key | value |
 //! |---|---|
 //! | `appended` | the place of the last entry of the newest commit that holds entries |
-//! | `applied` | the place of the last entry that was applied; its commit sets it |
+//! | `applied` | the place of the last entry that was applied, and how many commits of the next one |
 //! | `identity` | the member's number in the consensus: 8 bytes, random, of this copy of the log |
 //! | `members` | the place of the last members that were applied, and the members as the entry has them |
 //! | `purged` | the place of the last entry that was given up, and the LSN from which the entries behind it are found |
@@ -13,7 +13,7 @@
 //! | `set` | the name of the set |
 //! | `vote` | the vote, as the consensus encodes it |
 
-use spinney::base::codec::{Decoder, Malformed};
+use spinney::base::codec::{Decoder, Malformed, put_varint};
 use spinney::{Batch, Durability, Error, ErrorKind, Lsn, Result, Table, TableOptions};
 use spinney_document::catalog::MEMBER_TABLE as TABLE;
 
@@ -86,9 +86,17 @@ impl Rows {
         self.read(APPLIED, LogId::decode)
     }
 
-    /// Adds the place of the last applied entry to a batch.
-    pub(crate) fn put_applied(&self, id: LogId, batch: &mut Batch) {
-        batch.put(&self.table, APPLIED, bytes_of(id));
+    /// How many commits were applied of the entry behind [`Self::applied`].
+    pub(crate) fn applied_commits(&self) -> Result<u64> {
+        let commits = |input: &mut Decoder<'_>| LogId::decode(input).and_then(|_| input.varint());
+        Ok(self.read(APPLIED, commits)?.unwrap_or_default())
+    }
+
+    /// Adds to a batch the place of the last applied entry, and how many commits of the next one are applied by it.
+    pub(crate) fn put_applied(&self, id: LogId, commits: u64, batch: &mut Batch) {
+        let mut value = bytes_of(id);
+        put_varint(&mut value, commits);
+        batch.put(&self.table, APPLIED, value);
     }
 
     /// The last members that were applied, and their place.
@@ -111,7 +119,7 @@ impl Rows {
     /// Sets what [`Self::purged`] gives.
     pub(crate) fn set_purged(&self, id: LogId, from: Lsn, durability: Durability) -> Result<()> {
         let mut value = bytes_of(id);
-        spinney::base::codec::put_varint(&mut value, from.0);
+        put_varint(&mut value, from.0);
         self.write(PURGED, &value, durability)
     }
 
@@ -166,7 +174,7 @@ impl Rows {
             return Err(Error::new(ErrorKind::Corruption, "a copy of a database has applied no entry"));
         };
         let mut purged = bytes_of(applied);
-        spinney::base::codec::put_varint(&mut purged, self.engine.log_end().0);
+        put_varint(&mut purged, self.engine.log_end().0);
         let mut batch = Batch::new();
         batch.put(&self.table, PURGED, purged);
         batch.put(&self.table, APPENDED, bytes_of(applied));

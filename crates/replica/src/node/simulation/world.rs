@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{Batch, Database, Durability, Layout, Options, Prepared, TableId, TableOptions};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};
 
@@ -18,10 +18,10 @@ use crate::base::config::Member;
 use crate::base::error::Error;
 use crate::base::pipe::Pipe;
 use crate::base::settings::Settings;
-use crate::entry::change::{Change, Commit, Proposal};
-use crate::entry::log_entry::LogId;
+use crate::entry::change::{Change, Commit, Commits};
 use crate::node::core::Core;
 use crate::node::pending::PendingCommits;
+use crate::node::proposals::{Proposals, Proposed};
 use crate::node::start::start;
 use crate::raft::runtime;
 use crate::storage::applier::{Applier, Target, Waiter};
@@ -58,6 +58,7 @@ struct State {
 struct Running {
     core: Arc<Core>,
     target: Arc<Registers>,
+    proposals: Arc<Proposals>,
 }
 
 impl World {
@@ -207,21 +208,27 @@ struct Registers {
 }
 
 impl Target for Registers {
-    fn commit(&self, at: LogId, commit: &Commit<'_>, add: &dyn Fn(&mut Batch)) -> spinney::Result<Option<Waiter>> {
+    fn commit(
+        &self,
+        entry: &Commits<'_>,
+        commit: &Commit<'_>,
+        position: u64,
+        add: &dyn Fn(&mut Batch),
+    ) -> spinney::Result<Option<Waiter>> {
         let mut batch = Batch::new();
         let table = |id: TableId| {
-            let name = commit.tables.iter().find(|(known, _)| *known == id.0).map(|(_, name)| *name);
+            let name = entry.tables.iter().find(|(known, _)| *known == id.0).map(|(_, name)| *name);
             Ok(self.database.table(name.unwrap())?.unwrap())
         };
         batch.append_record(commit.record, table)?;
         let (changes, _) = spinney::decode_record(commit.record)?;
         let mut line = changes[0].key.to_vec();
         line.extend_from_slice(changes[0].value);
-        batch.put(&self.database.table(HISTORY)?.unwrap(), at.index.to_be_bytes(), line);
+        batch.put(&self.database.table(HISTORY)?.unwrap(), position.to_be_bytes(), line);
         add(&mut batch);
         self.database.write_with(&batch, Durability::Buffered)?;
-        if commit.proposal.identity == self.identity {
-            return Ok(self.pending.take(commit.proposal.number).map(|(_, waiter)| waiter));
+        if entry.identity == self.identity {
+            return Ok(self.pending.take(commit.number).map(|(_, waiter)| waiter));
         }
         Ok(None)
     }
@@ -261,7 +268,7 @@ async fn open(world: &Arc<World>, at: usize) {
     let next = Mutex::new(world.below(u64::MAX));
     let target = Arc::new(Registers { database, identity, pending: PendingCommits::default(), next });
     start(&core, Arc::clone(&target) as _).await.unwrap();
-    world.state.lock().members[at] = Some(Running { core, target });
+    world.state.lock().members[at] = Some(Running { core, target, proposals: Arc::default() });
 }
 
 /// Takes the power from a member's machine.
@@ -327,7 +334,7 @@ async fn client(world: Arc<World>, number: u64, began: Instant, operations: Arc<
 }
 
 async fn write(member: &Running, term: u64, key: u8, value: u64) -> End {
-    let Running { core, target } = member;
+    let Running { core, target, proposals } = member;
     let Ok(Some(table)) = target.database.table(REGISTERS) else { return End::Refused };
     let mut txn = target.database.begin();
     txn.set_lock_wait(Duration::ZERO);
@@ -340,11 +347,15 @@ async fn write(member: &Running, term: u64, key: u8, value: u64) -> End {
         *next = next.wrapping_add(1);
         *next
     };
-    let proposal = Proposal { identity: core.identity, number };
-    let tables = prepared.tables().map(|(id, name)| (id.0, name)).collect();
-    let payload = Change::Commit(Commit { proposal, tables, record: prepared.record() }).encode();
+    let proposed = Proposed {
+        term,
+        number,
+        tables: prepared.tables().map(|(id, name)| (id.0, name.to_owned())).collect(),
+        record: prepared.record().to_vec(),
+    };
     drop(target.pending.add(number, term, prepared));
-    match core.propose(term, payload).await {
+    let told = proposals.add(core, &Handle::current(), &proposed);
+    match told.await.unwrap_or(Err(Error::Interrupted)) {
         Ok(()) => End::Done,
         Err(Error::NotPrimary(_)) => {
             drop(target.pending.take(number));
@@ -376,7 +387,7 @@ async fn regain_majority(world: &Arc<World>) {
             break found;
         }
     };
-    let (at, Running { core, target }) = primary;
+    let (at, Running { core, target, .. }) = primary;
     let others = (0..MEMBERS).filter(|other| *other != at);
     // Nobody else asks for an election: it leads on in its term.
     others.clone().for_each(|other| world.member(other).unwrap().core.freeze(Duration::from_secs(600)));
