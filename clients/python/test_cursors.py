@@ -54,6 +54,17 @@ def test_a_search_that_takes_too_long_ends(numbers):
     assert error.value.code == 50
 
 
+def test_the_batches_of_a_search_share_its_time(client, numbers):
+    cursor = numbers.find(batch_size=100).max_time_ms(60_000)
+    next(cursor)
+    client.admin.command("configureFailPoint", "maxTimeAlwaysTimeOut", mode="alwaysOn")
+    try:
+        with pytest.raises(ExecutionTimeout):
+            list(cursor)
+    finally:
+        client.admin.command("configureFailPoint", "maxTimeAlwaysTimeOut", mode="off")
+
+
 def test_a_collection_that_is_not_there_is_empty(db):
     assert list(db.nothing.find()) == []
     assert list(db.nothing.aggregate([{"$match": {}}])) == []

@@ -342,6 +342,13 @@ impl Cursors {
         self.slots.lock().open.get(&id).map(|slot| slot.owner.clone())
     }
 
+    /// Whether the search of a cursor has a limit of time, which its batches share.
+    #[must_use]
+    pub fn is_limited(&self, id: i64) -> bool {
+        let slots = self.slots.lock();
+        slots.open.get(&id).and_then(|slot| slot.cursor.as_ref()).is_some_and(|cursor| cursor.left_ms.is_some())
+    }
+
     /// Forgets the cursors of which `is_meant` is true, such as those of a session; how many those were.
     pub fn remove_where(&self, is_meant: impl Fn(&Owner) -> bool) -> usize {
         self.remove_slots(|slot| is_meant(&slot.owner))

@@ -130,24 +130,27 @@ fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> R
 
 /// Fails a command that a fail point is about: one whose time is limited, or one that fetches a batch of a cursor.
 fn fail_on_purpose(server: &Server, incoming: &Incoming<'_>) -> Result<()> {
-    let limited = || incoming.body.get("maxTimeMS").as_ref().and_then(whole).is_some_and(|time| time > 0);
-    if limited() && server.fail_points.times_out() {
-        return Err(Error::new(ErrorCode::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
-    }
-    if incoming.name() != "getMore" {
+    let cursors = &server.service.state().cursors;
+    let id = incoming.body.get("getMore").filter(|_| incoming.name() == "getMore");
+    let cursor = id.as_ref().and_then(whole).filter(|id| cursors.owner(*id).is_some());
+    let limited = || {
+        let time = incoming.body.get("maxTimeMS").as_ref().and_then(whole);
+        time.is_some_and(|time| time > 0) || cursor.is_some_and(|id| cursors.is_limited(id))
+    };
+    let (code, what) = if limited() && server.fail_points.times_out() {
+        (ErrorCode::MAX_TIME_MS_EXPIRED, "operation exceeded time limit")
+    } else if cursor.is_some()
+        && let Some(code) = server.fail_points.meet_cursor()
+    {
+        (ErrorCode::new(code), "Failing getMore via 'failGetMoreAfterCursorCheckout' failpoint")
+    } else {
         return Ok(());
-    }
-    let (cursors, id) = (&server.service.state().cursors, incoming.body.get("getMore"));
-    match id.as_ref().and_then(whole).filter(|id| cursors.owner(*id).is_some()) {
-        Some(id) => match server.fail_points.meet_cursor() {
-            Some(code) => {
-                let what = "Failing getMore via 'failGetMoreAfterCursorCheckout' failpoint";
-                Err(cursors.failed(id, Error::new(ErrorCode::new(code), what)))
-            }
-            None => Ok(()),
-        },
-        None => Ok(()),
-    }
+    };
+    let error = Error::new(code, what);
+    Err(match cursor {
+        Some(id) => cursors.failed(id, error),
+        None => error,
+    })
 }
 
 /// Runs a command of the library, as far as the member's part in its replica set lets it.

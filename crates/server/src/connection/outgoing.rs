@@ -13,9 +13,6 @@ use spinney_wire::compress::compress;
 use spinney_wire::message::{Message, reply_head};
 use spinney_wire::{Compressor, HEADER_BYTES, Header, OpCode};
 
-/// Replies shorter than this are sent as they are, though the request was compressed.
-const COMPRESSED_BYTES_MIN: usize = 256;
-
 /// How replies to a request are written.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
@@ -44,8 +41,7 @@ impl Outgoing<'_> {
     /// # Errors
     /// When the connection fails.
     pub fn message(&mut self, id: i32, response_to: i32, document: &[u8], form: Form) -> io::Result<()> {
-        let plain = form.compressor.is_none() || document.len() < COMPRESSED_BYTES_MIN;
-        if plain && !form.checksum {
+        if form.compressor.is_none() && !form.checksum {
             let head = reply_head(id, response_to, form.more_to_come, document.len());
             return self.write(&[&head, document]);
         }
@@ -64,9 +60,7 @@ impl Outgoing<'_> {
     /// # Errors
     /// When the connection fails.
     pub fn whole(&mut self, message: Vec<u8>, compressor: Option<Compressor>) -> io::Result<()> {
-        let Some(compressor) = compressor.filter(|_| message.len() >= COMPRESSED_BYTES_MIN) else {
-            return self.write(&[&message]);
-        };
+        let Some(compressor) = compressor else { return self.write(&[&message]) };
         let (head, body) = message.split_at(HEADER_BYTES);
         let inner = head.first_chunk().and_then(|head| Header::parse(head).ok());
         let inner = inner.ok_or(ErrorKind::InvalidData)?;

@@ -52,9 +52,12 @@ fn replies_are_compressed_as_requests_are() {
     let hello = client.ok("admin", r#"{"hello": 1, "compression": ["snappy", "other", "zlib"]}"#);
     assert_eq!(hello.view().get("compression").unwrap().to_string(), r#"["snappy","zlib"]"#);
     for compressor in [Compressor::Snappy, Compressor::Zlib, Compressor::Zstd] {
-        client.send_compressed(compressor, "admin", doc! {"hello": 1}.view());
-        let (header, used, _) = client.receive().unwrap();
-        assert_eq!((header.opcode, used), (OpCode::Message, Some(compressor)));
+        // A short reply, too.
+        for command in [doc! {"hello": 1}, doc! {"ping": 1}] {
+            client.send_compressed(compressor, "admin", command.view());
+            let (header, used, _) = client.receive().unwrap();
+            assert_eq!((header.opcode, used), (OpCode::Message, Some(compressor)));
+        }
     }
 }
 
