@@ -16,8 +16,8 @@ use super::workspace::{Built, Workspace};
 const SCOPE: [&str; 7] = [
     "crates/engine/src/txn/",
     "crates/engine/src/table/",
-    "crates/engine/src/tree/retain/",
-    "crates/engine/src/tree/erasure/",
+    "crates/engine/src/tree/gc/",
+    "crates/engine/src/tree/range_tombstone/",
     "crates/engine/src/tree/run/view/",
     "crates/engine/src/log/",
     "crates/engine/src/db/",
@@ -63,6 +63,9 @@ pub(super) struct Draw {
 pub(super) fn scope(root: &Path, only: &[String]) -> Result<Vec<Mutant>, String> {
     let mut files = Vec::new();
     collect(root, Path::new("crates/engine/src"), &mut files)?;
+    if let Some(gone) = SCOPE.iter().find(|prefix| !files.iter().any(|file| file.starts_with(*prefix))) {
+        return Err(format!("{gone}: no sources there: name in `SCOPE` what the folder is called now"));
+    }
     let is_in = |file: &&String| {
         SCOPE.iter().any(|prefix| file.starts_with(prefix))
             && !NOT.iter().any(|part| file.contains(part))
@@ -247,6 +250,20 @@ impl Drawn {
             original: mutant.original.clone(),
             mutated: mutant.mutated(),
             nth: mutant.nth,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_folder_of_the_scope_has_places_for_mutants() {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        let found = scope(root, &[]).unwrap();
+        for prefix in SCOPE {
+            assert!(found.iter().any(|mutant| mutant.file.starts_with(prefix)), "{prefix}");
         }
     }
 }

@@ -298,6 +298,8 @@ impl Target {
 mod tests {
     use std::slice;
 
+    use proptest::prelude::*;
+
     use super::*;
     use crate::env::sim::SimEnv;
 
@@ -407,5 +409,43 @@ mod tests {
         assert_eq!(try_lock(&locks, 1, &key("zz")), Err(ErrorKind::Deadlock), "the third holds it, and waits");
         locks.release(1, &[key("k"), range("a", "z")]);
         assert_eq!(waits(&locks), [3]);
+    }
+
+    /// A key or range of the keys from 0 to 7; a range without an end has all behind, for which 8 stands.
+    fn target() -> impl Strategy<Value = (Target, u16)> {
+        let letter = |at: u8| vec![b'a' + at];
+        let key = (0..8_u8).prop_map(move |at| (Target::Key(T, letter(at)), 1 << at));
+        let range = (0..8_u8, 1..12_u8).prop_map(move |(low, len)| {
+            let end = Some(low + len).filter(|end| *end <= 8);
+            let keys = (low..end.unwrap_or(9)).fold(0, |keys, at| keys | 1 << at);
+            (Target::Range(T, Limits::new(letter(low), end.map(letter), None)), keys)
+        });
+        prop_oneof![key, range]
+    }
+
+    proptest! {
+        /// What is granted is locked: each key has one owner at most, which has asked for it.
+        #[test]
+        fn random_locks_are_granted_when_no_other_owner_has_a_key_of_them(
+            steps in prop::collection::vec((1..4_u64, target(), prop::bool::weighted(0.1)), 1..40)
+        ) {
+            let locks = LockTable::default();
+            let mut held = [const { Vec::<(Target, u16)>::new() }; 4];
+            for (owner, (target, keys), ends) in steps {
+                let own = usize::try_from(owner).unwrap();
+                if ends {
+                    let targets: Vec<_> = held[own].drain(..).map(|(target, _)| target).collect();
+                    locks.release(owner, &targets);
+                    continue;
+                }
+                let of_others = held.iter().enumerate().filter(|(at, _)| *at != own).flat_map(|(_, held)| held);
+                let is_free = of_others.fold(0, |all, (_, keys)| all | keys) & keys == 0;
+                let granted = try_lock(&locks, owner, &target);
+                prop_assert_eq!(granted.is_ok(), is_free, "owner {} asks for {:?} beside {:?}", owner, target, held);
+                if is_free {
+                    held[own].push((target, keys));
+                }
+            }
+        }
     }
 }

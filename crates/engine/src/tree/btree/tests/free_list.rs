@@ -69,3 +69,19 @@ fn a_merge_that_frees_what_is_free_already_is_told_and_leaves_the_tree_as_it_was
     assert_eq!(fixture.meta(), before);
     check(&fixture.tree.root(), &fixture.model, fixture.model.seqnum - 400);
 }
+
+/// The list of a root names a leaf that the root reaches: the next merge would write over it.
+#[test]
+fn a_root_whose_list_of_free_space_names_one_of_its_leaves_is_not_sound() {
+    let (mut fixture, leaves) = fixture();
+    let leaf = leaves[leaves.len() / 2];
+    fixture.tree.space_map().lock().release(extent(leaf));
+    fixture.model.put(key(0), "new");
+    let pending = fixture.prepare(false).unwrap();
+    fixture.tree.install(pending).unwrap();
+    let root = fixture.tree.root();
+    assert!(root.free().unwrap().iter().any(|free| free.start <= extent(leaf).start && extent(leaf).end() <= free.end()));
+    check(&root, &fixture.model, fixture.model.seqnum);
+    let error = fixture.tree.verify(&root).unwrap_err();
+    assert!(error.kind() == ErrorKind::Corruption && error.to_string().contains("taken twice"), "{error}");
+}
