@@ -5,6 +5,7 @@ use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{
     Batch, CompactionFilter, Database, Decision, Durability, ErrorKind, Layout, Options, Snapshot, Table, TableOptions,
 };
+use spinney_testkit::interrupt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -323,6 +324,51 @@ fn a_durable_load_is_never_without_the_commits_before_it() {
         let db = open(&sim);
         let other = db.table("other").unwrap().unwrap();
         assert!(db.snapshot().contains(&other, key(1)).unwrap(), "{layout:?}");
+    }
+}
+
+/// The commits that a load meets: of a put without a snapshot, and of a transaction that began before the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meets {
+    Put,
+    Transaction,
+}
+
+/// A commit before the call of a load with this number; whether it came behind the load, with a conflict or without.
+/// None when the load made fewer calls.
+fn meet(layout: Layout, meets: Meets, place: u64) -> Option<bool> {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let table = table(&db, layout);
+    put(&db, &table, 3, b"before", Durability::Sync);
+    let mut txn = db.begin();
+    txn.put(&table, key(3), b"mine").expect("a put");
+    let commit = || match meets {
+        Meets::Put => table.put(key(3), b"mine"),
+        Meets::Transaction => txn.commit_with(Durability::Sync),
+    };
+    let met = interrupt::at_call(&sim, place, || load(&table, 0..10, b"load"), commit);
+    met.worked.expect("room enough");
+    let committed = met.acted?;
+    let found = entries(&db.snapshot(), &table);
+    let when = format!("{layout:?}, {meets:?} at call {place}");
+    let is_over = found[&key(3)] == b"mine";
+    assert!(found.len() == 10 && (is_over || found[&key(3)] == loaded(b"load")), "{when}: {found:?}");
+    assert!(meets == Meets::Put || !is_over, "{when}: the transaction did not see the load");
+    sim.power_crash(CrashProfile::Strict);
+    drop((table, db));
+    let db = open(&sim);
+    assert_eq!(entries(&db.snapshot(), &self::table(&db, layout)), found, "{when}, after a crash");
+    Some(is_over || committed.is_err_and(|error| error.kind() == ErrorKind::Conflict))
+}
+
+#[test]
+fn a_commit_at_any_call_of_a_load_is_before_or_behind_it_also_after_a_crash() {
+    for (layout, meets) in LAYOUTS.into_iter().flat_map(|layout| [(layout, Meets::Put), (layout, Meets::Transaction)]) {
+        let met = (0..).map_while(|place| meet(layout, meets, place));
+        let (behind, before): (Vec<_>, Vec<_>) = met.partition(|is_behind| *is_behind);
+        let counts = (before.len(), behind.len());
+        assert!(counts.0 > 1 && counts.1 > 1, "{layout:?}, {meets:?}: {counts:?} commits before and behind a load");
     }
 }
 

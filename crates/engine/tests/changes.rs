@@ -260,6 +260,22 @@ fn a_waiting_feed_is_woken_when_a_commit_is_visible_and_durable_and_when_the_dat
     });
 }
 
+/// What a feed has read ahead is kept until it is taken: whoever stores where the feed stands goes on there.
+#[test]
+fn a_feed_begins_where_another_stands_that_has_read_ahead() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let from = db.log_start();
+    (0..12).for_each(|number| commit(&db, number, 10_000, Durability::Sync));
+    let mut feed = db.changes(from).unwrap();
+    for taken in 0..12 {
+        table(&db).flush().unwrap();
+        let after = numbers(&mut db.changes(feed.resume_lsn()).unwrap());
+        assert_eq!(after, (taken..12).collect::<Vec<_>>());
+        feed.next().expect("a commit").unwrap();
+    }
+}
+
 #[test]
 fn a_feed_names_the_tables_of_its_changes() {
     let dir = tempfile::tempdir().unwrap();
@@ -284,7 +300,18 @@ fn a_feed_names_the_tables_of_its_changes() {
     // It is known to the feed that has shown it while it was there.
     let (k, u) = (Some("kept".to_owned()), Some("u".to_owned()));
     assert_eq!(names(&mut early), [k.clone(), u]);
-    assert_eq!(names(&mut db.changes(db.log_start()).unwrap()), [k, None]);
+    assert_eq!(names(&mut db.changes(db.log_start()).unwrap()), [k.clone(), None]);
+    // Nor is it known by the name of a table that was created since, also by another process.
+    db.create_table("later", TableOptions::default()).unwrap();
+    assert_eq!(names(&mut db.changes(db.log_start()).unwrap()), [k.clone(), None]);
+    db.drop_table("later").unwrap();
+    drop((early, kept, dropped));
+    db.close().unwrap();
+    let db = Database::open(dir.path().join("db"), Options::default()).unwrap();
+    db.create_table("reopened", TableOptions::default()).unwrap();
+    let mut early = db.changes(db.log_start()).unwrap();
+    assert_eq!(names(&mut early), [k, None]);
+    let kept = db.table("kept").unwrap().unwrap();
     // At its end a feed is not over.
     kept.put("b", "").unwrap();
     assert_eq!(early.by_ref().count(), 1);

@@ -4,13 +4,10 @@
 use parking_lot::Mutex;
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{Batch, Database, Durability, ErrorKind, Layout, Options, Table, TableOptions};
-use spinney_testkit::{Rng, parallel};
+use spinney_testkit::{Rng, interrupt, parallel};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::channel;
-use std::time::Duration;
 
 const SEEDS: u64 = 12;
 const CHECKPOINTS: usize = 3;
@@ -293,58 +290,37 @@ fn a_copy_has_no_more_of_a_b_tree_than_its_root_reaches() {
     assert_eq!(entries.count(), 2000);
 }
 
-/// A commit to all tables, large enough for new memtables, at each call that a checkpoint makes.
+/// Commits to all tables, large enough for new memtables, at each call that a checkpoint makes. Tables with little in
+/// memory are flushed together, those with much one after the other.
 #[test]
 fn a_commit_at_any_call_of_a_checkpoint_is_in_all_tables_of_the_copy_or_in_none() {
-    let (mut place, mut inside) = (0, 0);
-    loop {
-        let sim = SimEnv::new(1);
-        let opened = open(&sim, DB, true).expect("an empty machine");
-        let write = |number: u8| {
-            let mut batch = Batch::new();
-            opened
-                .1
-                .iter()
-                .for_each(|table| batch.put(table, [number], vec![number; if number == 1 { 1000 } else { 60_000 }]));
-            opened.0.write_with(&batch, Durability::Sync)
-        };
-        // It stays in memory until the checkpoint.
-        write(1).expect("there is room");
-        let (calls, ended) = (AtomicU64::new(0), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            let (begin, begun) = channel();
-            let (end, done) = channel();
-            let (write, ended) = (&write, &ended);
-            scope.spawn(move || {
-                if begun.recv().is_ok() {
-                    // Each lets the one before go to a memtable of its own.
-                    (2..5).for_each(|number| write(number).expect("there is room"));
-                    ended.store(true, Ordering::SeqCst);
-                    let _nobody_waits = end.send(());
-                }
-            });
-            let seen = Arc::new(AtomicU64::new(0));
-            let (counted, done) = (Arc::clone(&seen), Mutex::new(done));
-            sim.interrupt(Some(Box::new(move |_, _| {
-                if counted.fetch_add(1, Ordering::SeqCst) == place {
-                    begin.send(()).expect("it waits");
-                    // It ends, or waits for a latch that the checkpoint holds.
-                    let _late = done.lock().recv_timeout(Duration::from_millis(5));
-                }
-            })));
-            opened.0.checkpoint(COPY).expect("there is room");
-            inside += u64::from(ended.load(Ordering::SeqCst));
-            sim.interrupt(None);
-            calls.store(seen.load(Ordering::SeqCst), Ordering::SeqCst);
-        });
-        let copy = open(&sim, COPY, false).expect("a copy that was made to its end");
-        let entries = state(&copy).expect("it can be read");
-        let counts = entries.each_ref().map(BTreeMap::len);
-        assert!(counts == [counts[0]; 3], "{counts:?} rows at call {place}");
-        place += 1;
-        if place >= calls.into_inner() {
-            break;
+    for first_bytes in [1000, 1_200_000] {
+        let (mut place, mut inside) = (0, 0);
+        loop {
+            let sim = SimEnv::new(1);
+            let opened = open(&sim, DB, true).expect("an empty machine");
+            let write = |number: u8, bytes: usize| {
+                let mut batch = Batch::new();
+                opened.1.iter().for_each(|table| batch.put(table, [number], vec![number; bytes]));
+                opened.0.write_with(&batch, Durability::Sync).expect("there is room");
+            };
+            // It stays in memory until the checkpoint.
+            sim.set_lazy_workers(true);
+            write(1, first_bytes);
+            // Each lets the one before go to a memtable of its own.
+            let write_more = || (2..5).for_each(|number| write(number, 60_000));
+            let copied = interrupt::at_call(&sim, place, || opened.0.checkpoint(COPY), write_more);
+            copied.worked.expect("there is room");
+            if copied.acted.is_none() {
+                break;
+            }
+            inside += u64::from(copied.inside);
+            let copy = open(&sim, COPY, false).expect("a copy that was made to its end");
+            let entries = state(&copy).expect("it can be read");
+            let counts = entries.each_ref().map(BTreeMap::len);
+            assert!(counts == [counts[0]; 3], "{counts:?} rows of {first_bytes} bytes at first, at call {place}");
+            place += 1;
         }
+        assert!(place > 20 && inside > 5, "{inside} of {place} commits ended inside");
     }
-    assert!(place > 20 && inside > 5, "{inside} of {place} commits ended inside");
 }

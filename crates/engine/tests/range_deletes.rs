@@ -299,3 +299,31 @@ fn ranges_deleted_early_in_a_long_log_stay_deleted_over_several_opens() {
         }
     }
 }
+
+/// A range that is deleted is all that a table has in the log: other tables, whose rows are flushed, let none of it go.
+#[test]
+fn a_range_deleted_by_itself_stays_deleted_over_several_opens_while_others_are_flushed() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let opened = table(&db, layout);
+        db.create_table("other", TableOptions::default()).expect("a new name");
+        put(&db, &opened, 0..1000, b"old");
+        opened.flush().unwrap();
+        erase(&db, &opened, 0..500);
+        db.sync().unwrap();
+        sim.process_crash();
+        drop((opened, db));
+        for number in 0..3 {
+            let db = open(&sim);
+            let opened = table(&db, layout);
+            assert_eq!(count(&db.snapshot(), &opened), 500, "{layout:?}, open {number}");
+            let other = db.table("other").unwrap().expect("it was created");
+            for round in 0..40 {
+                put(&db, &other, 0..100, &[round; 100]);
+            }
+            other.flush().unwrap();
+            sim.process_crash();
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use spinney::env::sim::SimEnv;
 use spinney::{Batch, Database, ErrorKind, Isolation, Layout, Options, Result, Table, TableOptions, Transaction};
-use spinney_testkit::Rng;
+use spinney_testkit::{Rng, interrupt};
 
 const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 const KEYS: u8 = 16;
@@ -340,5 +340,47 @@ fn a_large_serializable_transaction_notices_one_change_among_many() {
         }
         let conflicts = txn.commit().is_err_and(|error| error.kind() == ErrorKind::Conflict);
         assert_eq!(conflicts, changed, "{others} other changes");
+    }
+}
+
+/// The reads of a large transaction are looked up without the commit latch: a commit may come before each of them.
+#[test]
+fn a_commit_at_any_call_of_the_check_of_a_large_serializable_transaction_is_noticed() {
+    const KEYS: u32 = 4000;
+    let sim = SimEnv::new(1);
+    let options = Options::default().memory_bytes(4 << 20);
+    let db = Database::builder("/db").env(sim.env()).options(options).open().expect("a machine in order");
+    let [read, own, large] =
+        ["read", "own", "large"].map(|name| db.create_table(name, TableOptions::default()).expect("a new table"));
+    let load = |table: &Table, bytes: usize| {
+        let mut load = table.bulk_load().expect("a load");
+        (0..KEYS).for_each(|key| load.push(&key.to_be_bytes(), &vec![7; bytes]).expect("keys ascend"));
+        load.finish().expect("a machine in order");
+    };
+    load(&read, 200);
+    load(&large, 2000);
+    let commit = |changed: Option<u32>, place: u64| {
+        let mut txn = db.begin_with(Isolation::Serializable);
+        for key in [0, KEYS / 2, KEYS - 1] {
+            txn.get(&read, key.to_be_bytes()).expect("a read");
+        }
+        txn.put(&own, "k", "v").expect("a put");
+        // Of the changes before a load none are kept for the check.
+        load(&own, 1);
+        // What the check looks up is not in the cache any more.
+        for key in 0..KEYS {
+            large.get(key.to_be_bytes()).expect("a read");
+        }
+        let change = || changed.map(|key| read.put(key.to_be_bytes(), "changed").expect("a put"));
+        let met = interrupt::at_call(&sim, place, || txn.commit(), change);
+        assert!(met.inside || place > 2, "the commit latch is held at call {place}");
+        (met.worked.map_err(|error| error.kind()), met.calls)
+    };
+    let (unchanged, calls) = commit(None, 0);
+    assert_eq!(unchanged, Ok(()));
+    // The last call is the one of the log.
+    assert!(calls > 3, "{calls} calls");
+    for (place, key) in (0..3).flat_map(|place| [0, KEYS / 2, KEYS - 1].map(|key| (place, key))) {
+        assert_eq!(commit(Some(key), place).0, Err(ErrorKind::Conflict), "key {key} before call {place}");
     }
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use spinney::env::sim::SimEnv;
+use spinney::env::sim::{Fault, SimEnv};
 use spinney::{
     Batch, Compression, Database, Durability, ErrorKind, Layout, Options, Snapshot, Table, TableOptions, ValuesShape,
 };
@@ -284,6 +284,39 @@ fn a_disk_that_fills_up_under_a_compaction_of_values_loses_nothing() {
     assert_eq!(db.verify().unwrap().problems, vec![]);
     let ValuesShape { bytes, live_bytes, .. } = table.shape().unwrap().values;
     assert!(bytes * 94 <= live_bytes * 100 && bytes < 420 * 4100, "{live_bytes} of {bytes}");
+}
+
+/// What was written for a compaction is given up, and not the values that it was to refer to.
+#[test]
+fn a_compaction_that_fails_at_any_call_keeps_the_values_of_before() {
+    for fault in [Fault::NoSpace, Fault::TooManyFiles] {
+        let begun = SimEnv::new(1);
+        begun.set_lazy_workers(true);
+        let db = open(&begun);
+        let table = create(&db, "t", Layout::Lsm, 1000);
+        (0..4).for_each(|round| put(&db, &table, (0..20).filter(|number| number % 4 >= round), round));
+        db.close().unwrap();
+        let mut refused = 0;
+        for call in 0.. {
+            let sim = begun.fork();
+            sim.set_lazy_workers(true);
+            let db = open(&sim);
+            let table = db.table("t").unwrap().unwrap();
+            sim.fail_at(sim.op_count() + call, fault);
+            refused += u64::from(table.compact().is_err());
+            if sim.struck().is_none() {
+                break;
+            }
+            sim.clear_faults();
+            assert_round(&db.snapshot(), &table, 20, |number| number % 4);
+            drop((table, db));
+            sim.process_crash();
+            let db = open(&sim);
+            assert_round(&db.snapshot(), &db.table("t").unwrap().unwrap(), 20, |number| number % 4);
+            assert_eq!(db.verify().unwrap().problems, vec![], "{fault:?} at call {call}");
+        }
+        assert!(refused > 1, "{refused} compactions were refused");
+    }
 }
 
 #[test]

@@ -177,4 +177,41 @@ mod tests {
         }
         assert_eq!(count(&db, &table), 1000);
     }
+
+    /// A tombstone of the sealed memtable that was merged with one behind it went into no manifest.
+    #[test]
+    fn ranges_deleted_before_and_behind_a_seal_stay_deleted_when_the_sealed_memtable_is_flushed() {
+        for (layout, between) in [Layout::BTree, Layout::Lsm].into_iter().flat_map(|layout| [(layout, 0), (layout, 1)])
+        {
+            let sim = SimEnv::new(1);
+            sim.set_lazy_workers(true);
+            let db = open(&sim);
+            let table = db.create_table("t", TableOptions { layout, ..TableOptions::default() }).unwrap();
+            let put = |numbers: std::ops::Range<u32>| {
+                let mut batch = Batch::new();
+                numbers.for_each(|number| batch.put(&table, key(number), b"row"));
+                db.write_with(&batch, Durability::Sync).unwrap();
+            };
+            let delete = |low, high| {
+                let mut batch = Batch::new();
+                batch.delete_range(&table, &key(low)[..]..&key(high)[..]);
+                db.write_with(&batch, Durability::Sync).unwrap();
+            };
+            put(0..10);
+            table.flush().unwrap();
+            delete(0, 3);
+            let commits = &db.core().commits;
+            commits.seal(&mut commits.order.lock(), table.state());
+            put(10..10 + between);
+            delete(5, 8);
+            db.core().flusher.flush(table.state()).unwrap();
+            let left = 4 + between as usize;
+            assert_eq!(count(&db, &table), left);
+            sim.power_crash(CrashProfile::Strict);
+            drop((db, table));
+            let db = open(&sim);
+            let table = db.table("t").unwrap().unwrap();
+            assert_eq!(count(&db, &table), left, "{layout:?}, {between} rows behind the seal");
+        }
+    }
 }

@@ -124,11 +124,13 @@ proptest! {
         let needed = set.needed(&snapshots, &trees);
         prop_assert_eq!(&needed.needed(&snapshots, &trees), &needed);
         let published = snapshots[snapshots.len() - 1];
-        for tree in &trees {
+        // Any key, and those at which a tree begins or ends, where a range may begin or end too.
+        let ends = trees.iter().flat_map(|tree| [Some(tree.smallest), tree.largest]).flatten();
+        for (tree, key) in ends.chain([&*key]).flat_map(|key| trees.iter().map(move |tree| (tree, key))) {
             let holds = *tree.smallest <= *key && tree.largest.is_none_or(|largest| *key <= *largest);
             let counts_as = SeqNum(seqnum).max(tree.clean_to);
             for snapshot in snapshots.iter().copied().chain((published.0..=21).map(SeqNum)).filter(|_| holds) {
-                prop_assert_eq!(counts_as < needed.floor(&key, snapshot), counts_as < set.floor(&key, snapshot));
+                prop_assert_eq!(counts_as < needed.floor(key, snapshot), counts_as < set.floor(key, snapshot));
             }
         }
         // Nor does it hide from a transaction that something was erased after it began.

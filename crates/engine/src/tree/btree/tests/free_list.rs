@@ -80,7 +80,9 @@ fn a_root_whose_list_of_free_space_names_one_of_its_leaves_is_not_sound() {
     let pending = fixture.prepare(false).unwrap();
     fixture.tree.install(pending).unwrap();
     let root = fixture.tree.root();
-    assert!(root.free().unwrap().iter().any(|free| free.start <= extent(leaf).start && extent(leaf).end() <= free.end()));
+    assert!(
+        root.free().unwrap().iter().any(|free| free.start <= extent(leaf).start && extent(leaf).end() <= free.end())
+    );
     check(&root, &fixture.model, fixture.model.seqnum);
     let error = fixture.tree.verify(&root).unwrap_err();
     assert!(error.kind() == ErrorKind::Corruption && error.to_string().contains("taken twice"), "{error}");
