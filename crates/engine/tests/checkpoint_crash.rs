@@ -47,7 +47,7 @@ struct Tally {
 
 fn open(sim: &SimEnv, path: &str, create: bool) -> spinney::Result<(Database, Vec<Table>)> {
     let options = Options::default()
-        .memory_bytes(8 << 20)
+        .memory_bytes(32 << 20)
         .memtable_bytes(48 << 10)
         .log_segment_bytes(64 << 10)
         .log_bytes_max(128 << 10);

@@ -114,12 +114,16 @@ proptest! {
         list in range_tombstones(),
         snapshots in prop::collection::btree_set(0..=21u64, 1..4),
         held in prop::collection::vec((keys(), prop::option::of(keys()), 0..=20u64), 0..3),
+        meeting in prop::collection::vec(prop::option::of(any::<prop::sample::Index>()), 3),
         key in keys(), seqnum in 0..=20u64,
     ) {
         let snapshots: Vec<_> = snapshots.into_iter().map(SeqNum).collect();
         let set: RangeTombstones = list.iter().cloned().collect();
-        let trees: Vec<_> = held.iter().map(|(smallest, largest, clean_to)| {
-            TreeExtent { smallest, largest: largest.as_deref(), clean_to: SeqNum(*clean_to).min(snapshots[0]) }
+        let trees: Vec<_> = held.iter().zip(&meeting).map(|((smallest, largest, clean_to), meets)| {
+            // Some trees end with the key that a range begins with.
+            let low = meets.filter(|_| !list.is_empty()).map(|index| &*index.get(&list).range.low);
+            let (smallest, largest) = (low.unwrap_or(smallest).min(smallest), low.or(largest.as_deref()));
+            TreeExtent { smallest, largest, clean_to: SeqNum(*clean_to).min(snapshots[0]) }
         }).collect();
         let needed = set.needed(&snapshots, &trees);
         prop_assert_eq!(&needed.needed(&snapshots, &trees), &needed);
