@@ -1,4 +1,4 @@
-//! An action of another thread in the middle of an operation: before a call that the operation makes to the file system.
+//! An action of another thread in the middle of an operation: before a call that this makes to the file system.
 
 use spinney::env::sim::SimEnv;
 use std::sync::Mutex;

@@ -3,9 +3,9 @@
 //! A test draws operations from a seed ([`ops`]), applies them to an engine under some [`config`] and to the [`model`],
 //! and compares every outcome ([`history`]). Because outcomes never tell how a table is laid out, every configuration
 //! must give the same history. [`crash`] lets a simulated machine crash at every change of its disk, and checks what is
-//! left; [`fault`] lets its operations fail; [`simulation`] does all of that at once. [`fuzz`] takes any bytes to the
-//! decoders. [`golden`] compares text with files under `testdata/`. [`interrupt`] lets another thread act in the middle of an
-//! operation. [`isolation`] checks what concurrent transactions read.
+//! left; [`fault`] lets its operations fail; [`simulation`] does all of that at once. [`interrupt`] lets another thread
+//! act in the middle of an operation. [`fuzz`] takes any bytes to the decoders. [`golden`] compares text with files under
+//! `testdata/`. [`isolation`] checks what concurrent transactions read.
 
 pub mod config;
 pub mod crash;
