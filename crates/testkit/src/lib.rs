@@ -4,8 +4,8 @@
 //! and compares every outcome ([`history`]). Because outcomes never tell how a table is laid out, every configuration
 //! must give the same history. [`crash`] lets a simulated machine crash at every change of its disk, and checks what is
 //! left; [`fault`] lets its operations fail; [`simulation`] does all of that at once. [`interrupt`] lets another thread
-//! act in the middle of an operation. [`fuzz`] takes any bytes to the decoders. [`golden`] compares text with files under
-//! `testdata/`. [`isolation`] checks what concurrent transactions read.
+//! act in the middle of an operation. [`fuzz`] takes any bytes to the decoders. [`golden`] compares text with files
+//! under `testdata/`. [`isolation`] checks what concurrent transactions read.
 
 pub mod config;
 pub mod crash;
