@@ -144,3 +144,86 @@ fn a_clone_of_a_snapshot_keeps_its_moment() {
     table.compact().expect("a machine in order");
     assert_eq!(collect(of_transaction.range(&table, ..)), seen);
 }
+
+/// Entries by [`spinney::Range::each`], which ends after some of them and goes on.
+fn by_each(mut range: spinney::Range, rng: &mut Rng) -> Entries {
+    let mut entries = Vec::new();
+    loop {
+        let mut left = rng.in_range(1..40);
+        let more = range.each(|key, value| {
+            entries.push((key.to_vec(), value.to_vec()));
+            left -= 1;
+            Ok::<_, spinney::Error>(left > 0)
+        });
+        match more.expect("a read") {
+            true if rng.chance(30) => {
+                let next = range.advance().expect("a read").map(|(key, value)| (key.to_vec(), value.to_vec()));
+                entries.extend(next);
+            }
+            true => {}
+            false => return entries,
+        }
+    }
+}
+
+#[test]
+fn each_entry_is_the_one_that_a_step_shows() {
+    for seed in 0..400 {
+        let mut rng = Rng::new(seed);
+        let (db, table) = fill(&mut rng);
+        let layout = *rng.pick(&[Layout::Lsm, Layout::LsmTiered]);
+        let options = TableOptions::default().layout(layout).block_bytes(512).large_value_bytes(64);
+        let large = db.create_table("large", options).expect("a machine in order");
+        for _ in 0..100 {
+            let bytes = if rng.chance(20) { 200 } else { 10 };
+            large.put(key(&mut rng), vec![7; bytes]).expect("a put");
+        }
+        if rng.chance(70) {
+            large.flush().expect("a machine in order");
+        }
+        let before = db.snapshot();
+        for _ in 0..rng.in_range(0..60) {
+            table.put(key(&mut rng), 9_u64.to_le_bytes()).expect("a put");
+            large.delete(key(&mut rng)).expect("a delete");
+        }
+        if rng.chance(50) {
+            table.compact().expect("a machine in order");
+        }
+        let mut txn = db.begin();
+        txn.put(&table, key(&mut rng), 7_u64.to_le_bytes()).expect("a put");
+        let bounds = draw(&mut rng).pop().unwrap_or((Bound::Unbounded, Bound::Unbounded));
+        for snapshot in [&before, &db.snapshot()] {
+            for table in [&table, &large] {
+                let steps = collect(snapshot.range(table, &bounds));
+                assert_eq!(by_each(snapshot.range(table, &bounds), &mut rng), steps, "seed {seed}");
+                let steps = collect(snapshot.range_rev(table, &bounds));
+                assert_eq!(by_each(snapshot.range_rev(table, &bounds), &mut rng), steps, "seed {seed}");
+            }
+        }
+        let steps = collect(txn.range(&table, &bounds));
+        assert_eq!(by_each(txn.range(&table, &bounds), &mut rng), steps, "seed {seed}");
+    }
+}
+
+/// An error of a program.
+struct Enough;
+
+impl From<spinney::Error> for Enough {
+    fn from(error: spinney::Error) -> Self {
+        panic!("a read: {error}")
+    }
+}
+
+#[test]
+fn an_error_of_what_takes_entries_ends_each_and_not_the_range() {
+    let (db, table) = fill(&mut Rng::new(3));
+    let all = collect(db.snapshot().range(&table, ..));
+    let mut range = db.snapshot().range(&table, ..);
+    let mut seen = 0;
+    let failed = range.each(|_, _| {
+        seen += 1;
+        if seen == 5 { Err(Enough) } else { Ok(true) }
+    });
+    assert!(failed.is_err());
+    assert_eq!(collect(range), all[5..]);
+}

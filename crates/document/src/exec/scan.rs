@@ -38,11 +38,20 @@ impl Walk {
         }
     }
 
-    fn advance(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(match self {
-            Self::One(range) => range.advance()?,
-            Self::Many(ranges) => ranges.advance()?,
-        })
+    /// Gives the next entries to `take`, until that wants no more; whether it is so that it ended.
+    #[inline]
+    fn each(&mut self, mut take: impl FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<bool> {
+        match self {
+            Self::One(range) => range.each(take),
+            Self::Many(ranges) => {
+                while let Some((key, value)) = ranges.advance()? {
+                    if !take(key, value)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+        }
     }
 }
 
@@ -60,7 +69,7 @@ impl CollectionScan {
 impl Operator for CollectionScan {
     fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool> {
         row.reset();
-        while let Some((id, bytes)) = self.0.advance()? {
+        self.0.each(|id, bytes| {
             run.count_document()?;
             // Asked in place: only a document that matches is copied.
             let document = Document::from_checked_bytes(bytes).ok_or_else(damaged)?;
@@ -69,22 +78,18 @@ impl Operator for CollectionScan {
                 row.id.extend_from_slice(id);
                 row.document = Some(StoredDocument::copied(bytes));
                 row.position = position;
-                return Ok(true);
             }
-        }
-        Ok(false)
+            Ok(!matched)
+        })
     }
 
     /// Documents are lent from where they are.
     fn lend(&mut self, run: &Run<'_>, _: &mut Row, take: &mut Take<'_>) -> Result<bool> {
-        while let Some((_, bytes)) = self.0.advance()? {
+        self.0.each(|_, bytes| {
             run.count_document()?;
             let document = Document::from_checked_bytes(bytes).ok_or_else(damaged)?;
-            if run.query.filter.matches_at(document)?.0 && !take(Lent::Document(document))? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+            Ok(!run.query.filter.matches_at(document)?.0 || take(Lent::Document(document))?)
+        })
     }
 }
 
@@ -199,19 +204,21 @@ impl IndexScan {
                 self.walk = Some(Walk::new(run, &self.table, group.ranges, self.reverse));
                 continue;
             };
-            while let Some((key, value)) = walk.advance()? {
+            let (directions, filters, met, unique) = (&*self.directions, &*self.filters, &mut self.met, self.unique);
+            let is_enough = walk.each(|key, value| {
                 run.count_key()?;
-                let entry = IndexEntry { key, value, directions: &self.directions, unique: self.unique };
-                if !takes(&self.filters, &self.directions, key) {
-                    continue;
+                let entry = IndexEntry { key, value, directions, unique };
+                if !takes(filters, directions, key) {
+                    return Ok(true);
                 }
-                let again = match &mut self.met {
+                let again = match met {
                     None => false,
                     Some(met) => !met.insert(entry.parts()?.id.to_vec()),
                 };
-                if !again && !take(entry)? {
-                    return Ok(true);
-                }
+                Ok(again || take(entry)?)
+            })?;
+            if is_enough {
+                return Ok(true);
             }
             self.walk = None;
         }

@@ -96,6 +96,13 @@ impl<'a> TypeReader<'a> {
         self.0.is_empty()
     }
 
+    /// The bits that were not read.
+    #[inline]
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
     /// The next code, which stays the next one.
     #[inline]
     pub(super) fn peek(&self) -> u8 {

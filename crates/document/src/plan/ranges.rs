@@ -118,7 +118,11 @@ fn in_order(intervals: &[Interval], direction: Direction) -> Vec<&Interval> {
 
 /// Keys with every combination of the values of fields that have only points.
 fn with_points<'b>(keys: Vec<Vec<u8>>, fields: impl Iterator<Item = (Direction, &'b Bounds)>) -> Vec<Vec<u8>> {
-    fields.fold(keys, |keys, (direction, bounds)| {
+    fields.fold(keys, |mut keys, (direction, bounds)| {
+        if let ([key], [point]) = (&mut *keys, &*bounds.intervals) {
+            append(key, &mut TypeBits::new(), &point.low.value.view(), direction);
+            return keys;
+        }
         let points = in_order(&bounds.intervals, direction);
         let each = |key: &Vec<u8>| {
             points.iter().map(|point| with(key, &point.low.value.view(), direction)).collect::<Vec<_>>()

@@ -165,7 +165,7 @@ impl Reader<'_> {
 
     /// Takes note of what a leaf says about the mode.
     fn says(&mut self, says: Says, path: &[String], is_id: bool) -> Result<()> {
-        let path = path.join(".");
+        let path = || path.join(".");
         let mode = match says {
             Says::Include | Says::Exclude if is_id => return Ok(()),
             Says::Nothing => return Ok(()),
@@ -174,7 +174,7 @@ impl Reader<'_> {
             Says::Computes => {
                 self.computes = true;
                 if self.mode == Some(Mode::Exclude) {
-                    let what = format!("Cannot use expression in exclusion projection on field {path}");
+                    let what = format!("Cannot use expression in exclusion projection on field {}", path());
                     return Err(error(if self.used_in == Use::Find { 31252 } else { 31310 }, what));
                 }
                 Mode::Include
@@ -184,10 +184,10 @@ impl Reader<'_> {
             None => self.mode = Some(mode),
             Some(known) if known == mode => {}
             Some(Mode::Exclude) => {
-                return Err(error(31253, format!("Cannot do inclusion on field {path} in exclusion projection")));
+                return Err(error(31253, format!("Cannot do inclusion on field {} in exclusion projection", path())));
             }
             Some(_) => {
-                return Err(error(31254, format!("Cannot do exclusion on field {path} in inclusion projection")));
+                return Err(error(31254, format!("Cannot do exclusion on field {} in inclusion projection", path())));
             }
         }
         Ok(())

@@ -83,6 +83,20 @@ pub trait KeyCursor: Cursor {
     fn next_key_in_leaf(&mut self) -> bool {
         false
     }
+    /// Makes the move of [`KeyCursor::next_key_in_leaf`] again and again, as long as it can be made and `go_on` says so
+    /// of the entry that it led to. Whether `go_on` ended it, at the entry that it saw last.
+    #[inline]
+    fn next_keys_in_leaf(&mut self, mut go_on: impl FnMut(Entry<'_>) -> bool) -> bool
+    where
+        Self: Sized,
+    {
+        while self.next_key_in_leaf() {
+            if !self.entry().is_some_and(&mut go_on) {
+                return true;
+            }
+        }
+        false
+    }
     /// Whether the previous entry is known to have another key. Only a backward walk needs this.
     fn is_first_version(&self) -> bool {
         false

@@ -237,6 +237,27 @@ impl LeafCursor {
         more
     }
 
+    /// Makes the move of [`Self::next_key`] again and again, as long as it can be made and `go_on` says so of the entry
+    /// that it led to. Whether `go_on` ended it, at the entry that it saw last.
+    #[inline]
+    pub fn next_keys(&mut self, mut go_on: impl FnMut(Entry<'_>) -> bool) -> bool {
+        let Some((leaf, shape)) = &self.leaf else { return false };
+        while self.at + 1 < shape.count && !leaf.is_same_key(shape, self.at) {
+            self.at += 1;
+            let slot = leaf.slot_of(shape, self.at);
+            self.key.truncate(self.prefix_len);
+            leaf.append_suffix(&slot, &mut self.key);
+            (self.seqnum, self.kind) = (slot.seqnum, slot.kind);
+            (self.value_at, self.value_len) = (slot.value_at, slot.value_len);
+            leaf.prefetch_from(self.value_at + AHEAD_BYTES, self.value_len.clamp(1, AHEAD_BYTES));
+            let value = leaf.bytes_at(self.value_at, self.value_len);
+            if !go_on(Entry { key: &self.key, seqnum: self.seqnum, kind: self.kind, value }) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Whether the entry before is in the leaf, and of another key.
     #[inline]
     #[must_use]

@@ -11,7 +11,7 @@ use crate::base::{Error, ErrorCode, Result};
 use crate::bson::number::Number;
 use crate::bson::{self, DocumentBuilder, Value, ValueBuf};
 use crate::expr::{Expression, Val};
-use crate::keys::{Direction, TypeReader, decode_field, decode_number, field_len, skip_field};
+use crate::keys::{Direction, TypeReader, decode_field, decode_number, skip_field};
 use crate::path::Path;
 
 /// What a group takes of the keys of an index, and the key that was read last.
@@ -42,12 +42,19 @@ struct Begin {
     /// bytes; the mask is 0 otherwise.
     head: u64,
     mask: u64,
+    /// The type bits of these fields.
+    types: Vec<u8>,
+    /// Whether there are no type bits behind these.
+    is_last: bool,
 }
 
 impl Begin {
-    fn set(&mut self, bytes: &[u8]) {
+    fn set(&mut self, bytes: &[u8], types: &[u8], is_last: bool) {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
+        self.types.clear();
+        self.types.extend_from_slice(types);
+        self.is_last = is_last;
         (self.head, self.mask) = (0, 0);
         if (1..=8).contains(&bytes.len()) {
             let mut head = [0; 8];
@@ -63,6 +70,13 @@ impl Begin {
             Some(head) if self.mask != 0 => u64::from_be_bytes(*head) & self.mask == self.head,
             _ => key.starts_with(&self.bytes),
         }
+    }
+
+    /// The type bits behind those of the fields, of a key that begins so; nothing when they must be read to tell.
+    #[inline]
+    fn types_behind<'t>(&self, types: &'t [u8]) -> Option<&'t [u8]> {
+        // Default types at the end are left out, so that more bits than these may be of the fields themselves.
+        types.strip_prefix(&*self.types).filter(|rest| rest.is_empty() || !self.is_last)
     }
 }
 
@@ -175,13 +189,15 @@ impl Keyed {
     #[inline]
     pub(super) fn read(&mut self, row: &KeyRow<'_>) -> Result<Read> {
         let mut types = TypeReader::new(row.types);
-        let begun = self.begin.as_ref().is_some_and(|begin| begin.begins(row.fields));
+        let begin = self.begin.as_ref().filter(|begin| begin.begins(row.fields));
+        let begun = begin.is_some();
         let (mut rest, mut from) = (row.fields, 0);
-        if begun && self.skipped > 0 {
+        if let Some(begin) = begin
+            && self.skipped > 0
+        {
             from = self.skipped;
-            let begin = self.begin.as_ref().map_or(0, |begin| begin.bytes.len());
-            if types.is_default() {
-                rest = &row.fields[begin..];
+            if let Some(behind) = begin.types_behind(row.types) {
+                (rest, types) = (&row.fields[begin.bytes.len()..], TypeReader::new(behind));
             } else {
                 for field in &self.fields[..from] {
                     rest = skip_field(rest, field.direction, &mut types).ok_or_else(broken)?;
@@ -207,7 +223,7 @@ impl Keyed {
         if begun {
             return Ok(Read::Same);
         }
-        self.begin(row.fields)?;
+        self.begin(row)?;
         Ok(Read::Id)
     }
 
@@ -222,13 +238,16 @@ impl Keyed {
     }
 
     /// Keys that begin like this one, which was just read, belong to its group.
-    fn begin(&mut self, fields: &[u8]) -> Result<()> {
+    fn begin(&mut self, row: &KeyRow<'_>) -> Result<()> {
         if let Some(lead) = self.lead {
-            let mut len = 0;
+            let (mut rest, mut types) = (row.fields, TypeReader::new(row.types));
             for field in &self.fields[..lead] {
-                len += field_len(&fields[len..], field.direction).ok_or_else(broken)?;
+                rest = skip_field(rest, field.direction, &mut types).ok_or_else(broken)?;
             }
-            self.begin.get_or_insert_default().set(&fields[..len]);
+            let fields = &row.fields[..row.fields.len() - rest.len()];
+            let behind = types.rest();
+            let types = &row.types[..row.types.len() - behind.len()];
+            self.begin.get_or_insert_default().set(fields, types, behind.is_empty());
         }
         Ok(())
     }
@@ -254,6 +273,15 @@ impl Keyed {
     pub(super) fn add(&self, group: &Group, gathered: &mut Gathered) -> Result<usize> {
         let mut bytes = 0;
         for (at, taken) in &self.taken {
+            // Nearly all that is taken of keys are numbers for sums.
+            if let (Taken::Slot(slot), Some(State::Sum(sum))) = (taken, gathered.1.get_mut(*at))
+                && let Slot::Number(value) = &self.slots[*slot]
+            {
+                if let Some(number) = value.as_number() {
+                    sum.add(number, value.kind());
+                }
+                continue;
+            }
             let value = match taken {
                 Taken::Slot(slot) => self.slots[*slot].view(),
                 Taken::Constant(value) => value.view(),

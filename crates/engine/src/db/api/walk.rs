@@ -140,6 +140,19 @@ impl Walk {
         Ok(self.shown != Shown::Nothing)
     }
 
+    /// Goes on to the next entries that lie in the same leaf, after a step forward that led to an entry, as long as
+    /// `take` wants more; whether it ended because `take` wants no more. A transaction's own writes leave that to
+    /// [`Walk::go`].
+    #[inline]
+    pub(crate) fn each_in_leaf(&mut self, take: &mut impl FnMut(&[u8], &[u8]) -> bool) -> Result<bool> {
+        match &mut self.visible {
+            Some(visible) if self.writes.is_none() && self.direction == Direction::Forward => {
+                visible.each_in_leaf(take)
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// The key of the entry that was shown last.
     #[inline]
     pub(crate) fn key(&self) -> Option<&[u8]> {

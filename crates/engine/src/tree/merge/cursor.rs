@@ -348,6 +348,11 @@ impl KeyCursor for MergeCursor {
     }
 
     #[inline]
+    fn next_keys_in_leaf(&mut self, go_on: impl FnMut(Entry<'_>) -> bool) -> bool {
+        self.forward() && self.here.next_keys(go_on)
+    }
+
+    #[inline]
     fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
         if self.next_key_in_leaf() {
             return Ok(0);

@@ -126,6 +126,37 @@ impl<C: KeyCursor> SnapshotIter<C> {
         self.next_elsewhere()
     }
 
+    /// Moves on as [`Self::next`] does, as long as the next keys lie in the same leaf and `take` wants more: it is given
+    /// each key that is seen, with its value. Whether it ended because `take` wants no more; otherwise [`Self::next`]
+    /// goes on. It is to be called after a move that returned true.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    #[inline]
+    pub fn each_in_leaf(&mut self, take: &mut impl FnMut(&[u8], &[u8]) -> bool) -> Result<bool> {
+        while self.direction == Direction::Forward && self.value.is_inline() {
+            let (snapshot, high, high_head) = (self.snapshot, self.limits.high.as_deref(), self.high_head);
+            let mut is_seen = true;
+            let stands = self.cursor.next_keys_in_leaf(|entry| {
+                let is_put = entry.kind == Kind::Put && entry.seqnum <= snapshot;
+                is_seen = is_put && !is_past(high, high_head, entry.key);
+                is_seen && take(entry.key, entry.value)
+            });
+            if !stands || is_seen {
+                return Ok(stands);
+            }
+            if !self.settle()? {
+                return Ok(false);
+            }
+            self.fetch()?;
+            let (key, value) = self.entry();
+            if !take(key, value) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// As [`Self::next`], where the next key may lie in another leaf or tree.
     fn next_elsewhere(&mut self) -> Result<bool> {
         if !self.value.is_inline() {
@@ -270,7 +301,7 @@ impl<C: KeyCursor> SnapshotIter<C> {
 
     #[inline]
     fn is_past_high(&self, key: &[u8]) -> bool {
-        self.limits.high.as_deref().is_some_and(|high| head(key) >= self.high_head && key >= high)
+        is_past(self.limits.high.as_deref(), self.high_head, key)
     }
 
     /// The key here. Only after a move that returned true.
@@ -332,6 +363,12 @@ impl<C: KeyCursor> SnapshotIter<C> {
             None => self.cursor.value().expect("the last move returned true"),
         }
     }
+}
+
+/// Whether a key is not below the upper end of a range, if that has one.
+#[inline]
+fn is_past(high: Option<&[u8]>, high_head: u64, key: &[u8]) -> bool {
+    high.is_some_and(|high| head(key) >= high_head && key >= high)
 }
 
 impl<C> fmt::Debug for SnapshotIter<C> {
