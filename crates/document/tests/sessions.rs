@@ -332,21 +332,134 @@ fn the_statements_of_a_command_wait_for_the_device_once() {
     assert_eq!(found.matches("_id").count(), 25, "{found}");
 }
 
+/// The names of the collections of the database `app`.
+fn listed(service: &Service) -> usize {
+    run(service, r#"{"listCollections":1,"nameOnly":true}"#).matches("\"name\"").count()
+}
+
 #[test]
 fn a_collection_that_was_created_in_a_transaction_goes_with_it() {
-    let service = open(&SimEnv::new(7));
-    let listed =
-        |service: &Service| run(service, r#"{"listCollections":1,"nameOnly":true}"#).matches("\"name\"").count();
+    let machine = SimEnv::new(7);
+    let service = open(&machine);
+    let tables = |service: &Service| service.database().engine().tables().unwrap().len();
+    let before = tables(&service);
     run(&service, &format!(r#"{{"insert":"c","documents":[{{"_id":1}}],{}}}"#, first(1, 1)));
     run(&service, &format!(r#"{{"create":"d",{}}}"#, within(1, 1)));
+    let made = run(
+        &service,
+        &format!(r#"{{"createIndexes":"d","indexes":[{{"key":{{"a":1}},"name":"a"}}],{}}}"#, within(1, 1)),
+    );
+    assert!(made.contains(r#""ok":1.0"#), "{made}");
     run(&service, &format!(r#"{{"abortTransaction":1,{}}}"#, within(1, 1)));
-    assert_eq!(listed(&service), 0);
+    assert_eq!((listed(&service), tables(&service)), (0, before));
     run(&service, &format!(r#"{{"insert":"c","documents":[{{"_id":1}}],{}}}"#, first(1, 2)));
+    assert_eq!(listed(&service), 0, "before the commit");
     run(&service, &format!(r#"{{"commitTransaction":1,{}}}"#, within(1, 2)));
     assert_eq!(listed(&service), 1);
-    // Others have written to it meanwhile.
-    run(&service, &format!(r#"{{"create":"d",{}}}"#, first(1, 3)));
-    run(&service, r#"{"insert":"d","documents":[{"_id":1}]}"#);
-    run(&service, &format!(r#"{{"abortTransaction":1,{}}}"#, within(1, 3)));
+    // One that is open when the machine stops leaves nothing.
+    run(&service, &format!(r#"{{"insert":"e","documents":[{{"_id":1}}],{}}}"#, first(1, 3)));
+    machine.power_crash(CrashProfile::Strict);
+    drop(service);
+    let service = open(&machine);
+    assert_eq!((listed(&service), tables(&service)), (1, before + 1));
+    assert_eq!(documents(&service), r#"[{"_id":1}],"#);
+}
+
+#[test]
+fn a_transaction_alone_sees_what_it_creates_until_it_commits() {
+    let machine = SimEnv::new(8);
+    let service = open(&machine);
+    let inside = |command: &str| run(&service, &format!("{{{command},{}}}", within(1, 1)));
+    let made = run(
+        &service,
+        &format!(
+            r#"{{"createIndexes":"c","indexes":[{{"key":{{"a":1}},"name":"a","unique":true}},{{"key":{{"b":1}},"name":"b"}}],{}}}"#,
+            first(1, 1)
+        ),
+    );
+    assert!(
+        made.contains(r#""numIndexesBefore":1,"numIndexesAfter":3,"createdCollectionAutomatically":true"#),
+        "{made}"
+    );
+    let again = inside(r#""createIndexes":"c","indexes":[{"key":{"b":1},"name":"b"}]"#);
+    assert!(again.contains(r#""note":"all indexes already exist""#), "{again}");
+    assert!(inside(r#""create":"c""#).contains(r#""ok":1.0"#), "the same options");
+    assert!(inside(r#""insert":"c","documents":[{"_id":1,"a":1,"b":[1,2]},{"_id":2,"a":2}]"#).contains(r#""n":2"#));
+    let found = inside(r#""find":"c","filter":{"b":2},"hint":"b""#);
+    assert!(found.contains(r#""firstBatch":[{"_id":1,"#), "{found}");
+    let joined = inside(
+        r#""aggregate":"c","pipeline":[{"$lookup":{"from":"c","localField":"a","foreignField":"_id","as":"x"}},{"$match":{"x._id":2}}],"cursor":{}"#,
+    );
+    assert!(joined.contains(r#""x":[{"_id":2,"a":2}]"#), "{joined}");
+    // Nobody else.
+    assert_eq!(listed(&service), 0);
+    assert_eq!(documents(&service), "[],");
+    assert!(run(&service, r#"{"listIndexes":"c"}"#).contains(r#""code":26,"#));
+    assert!(run(&service, &format!(r#"{{"commitTransaction":1,{}}}"#, within(1, 1))).contains(r#""ok":1.0"#));
+    for service in [&service, &open_again(&machine, &service)] {
+        let taken = run(service, r#"{"insert":"c","documents":[{"_id":3,"a":2}]}"#);
+        assert!(taken.contains(r#""code":11000,"#), "{taken}");
+        let found = run(service, r#"{"find":"c","filter":{"b":2},"hint":"b"}"#);
+        assert!(found.contains(r#""firstBatch":[{"_id":1,"#), "{found}");
+        assert!(run(service, r#"{"count":"c"}"#).contains(r#""n":2"#));
+    }
+}
+
+/// The database as it is after a crash of a copy of the machine.
+fn open_again(machine: &SimEnv, _of: &Service) -> Service {
+    let fork = machine.fork();
+    fork.power_crash(CrashProfile::Strict);
+    open(&fork)
+}
+
+#[test]
+fn what_cannot_be_created_in_a_transaction_is_refused() {
+    let service = open(&SimEnv::new(9));
+    run(&service, r#"{"insert":"c","documents":[{"_id":1}]}"#);
+    run(&service, r#"{"createIndexes":"c","indexes":[{"key":{"a":1},"name":"a"}]}"#);
+    for (at, (command, reply)) in [
+        (r#""createIndexes":"c","indexes":[{"key":{"b":1},"name":"b"}]"#, r#""code":263,"#),
+        (r#""createIndexes":"c","indexes":[{"key":{"a":1},"name":"a"}]"#, r#""note":"all indexes already exist""#),
+        (r#""createIndexes":"c","indexes":[{"key":{"a":-1},"name":"a"}]"#, r#""code":86,"#),
+        (r#""create":"v","viewOn":"c","pipeline":[]"#, r#""code":263,"#),
+        (r#""create":"c","capped":true,"size":1000"#, r#""code":48,"#),
+        (r#""create":"c""#, r#""ok":1.0"#),
+        (r#""listCollections":1"#, r#""code":263,"#),
+        (r#""listIndexes":"c""#, r#""code":263,"#),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let number = i64::try_from(at).unwrap() + 1;
+        let told = run(&service, &format!("{{{command},{}}}", first(2, number)));
+        assert!(told.contains(reply), "{command}: {told}");
+        run(&service, &format!(r#"{{"abortTransaction":1,{}}}"#, within(2, number)));
+    }
+    run(&service, &format!(r#"{{"insert":"d","documents":[{{"_id":1}}],{}}}"#, first(1, 1)));
+    let told = run(
+        &service,
+        &format!(r#"{{"createIndexes":"d","indexes":[{{"key":{{"a":1}},"name":"a"}}],{}}}"#, within(1, 1)),
+    );
+    assert!(told.contains(r#""code":263,"#) && told.contains("non-empty"), "{told}");
+}
+
+#[test]
+fn of_two_that_create_a_collection_the_second_commit_fails() {
+    let service = open(&SimEnv::new(10));
+    let commit = |id| run(&service, &format!(r#"{{"commitTransaction":1,{}}}"#, within(id, 1)));
+    for id in [1, 2] {
+        let made = run(&service, &format!(r#"{{"insert":"c","documents":[{{"_id":{id}}}],{}}}"#, first(id, 1)));
+        assert!(made.contains(r#""n":1"#), "{made}");
+    }
+    assert!(commit(2).contains(r#""ok":1.0"#));
+    let told = commit(1);
+    assert!(told.contains(r#""code":112,"#) && told.contains("TransientTransactionError"), "{told}");
+    // Or one without a transaction comes first.
+    run(&service, &format!(r#"{{"create":"d",{}}}"#, first(3, 1)));
+    assert!(run(&service, r#"{"create":"d"}"#).contains(r#""ok":1.0"#));
+    assert!(run(&service, r#"{"insert":"d","documents":[{"_id":1}]}"#).contains(r#""n":1"#));
+    assert!(commit(3).contains(r#""code":112,"#));
+    assert_eq!(documents(&service), r#"[{"_id":2}],"#);
+    assert!(run(&service, r#"{"count":"d"}"#).contains(r#""n":1"#));
     assert_eq!(listed(&service), 2);
 }

@@ -304,6 +304,14 @@ impl IndexSpec {
         builder.finish()
     }
 
+    /// Specifications for a collection with a collation.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_all(specs: &[DocumentBuf], collation: Option<&Collation>) -> Result<Vec<Self>> {
+        specs.iter().map(|spec| Self::parse(Self::inheriting(spec.view(), collation).view())).collect()
+    }
+
     /// Whether the index is the one of `_id`.
     #[must_use]
     pub fn is_id(&self) -> bool {

@@ -26,6 +26,7 @@ mod row;
 mod same_index;
 pub mod state;
 pub mod tables;
+pub mod uncommitted;
 
 pub use apply::{Agreed, Copying};
 pub use capped::{Capped, CappedLimits, CappedLock, Holdings};

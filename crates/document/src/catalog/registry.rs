@@ -45,6 +45,15 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// The collation of the collection or view.
+    #[must_use]
+    pub fn collation(&self) -> Collated {
+        match self {
+            Self::Collection(state) => state.schema().options.collation.clone(),
+            Self::View(options) => options.collation.clone(),
+        }
+    }
+
     fn has_options(&self, options: &CollectionOptions) -> bool {
         match self {
             Self::Collection(state) => state.schema().options.document() == options.document(),
@@ -64,6 +73,9 @@ pub struct Catalog {
     pub(super) names: RwLock<BTreeMap<Namespace, Entry>>,
     /// The next number of a table.
     pub(super) changing: Mutex<u64>,
+    /// Held from before the row of a new name is committed to when `names` has it. Nothing else is waited for within it
+    /// but the commit.
+    pub(super) arrivals: Mutex<()>,
     /// How many milliseconds a change of a collection waits for transactions. It orders nothing.
     change_wait_ms: AtomicU64,
     /// How many transactions are open that lock what they write.
@@ -116,6 +128,7 @@ impl Catalog {
             committer,
             names,
             changing,
+            arrivals: Mutex::default(),
             change_wait_ms: AtomicU64::new(CHANGE_WAIT_MS),
             locking,
             recorder,
@@ -231,7 +244,7 @@ impl Catalog {
         }
     }
 
-    fn drop_table(&self, name: &str) -> Result<()> {
+    pub(super) fn drop_table(&self, name: &str) -> Result<()> {
         match &self.committer {
             Some(committer) => committer.drop_table(name),
             None => Ok(self.engine.drop_table(name)?),
@@ -286,10 +299,7 @@ impl Catalog {
     /// The collation of a collection or view.
     #[must_use]
     pub fn collation(&self, namespace: &Namespace) -> Collated {
-        match self.names.read().get(namespace)? {
-            Entry::Collection(state) => state.schema().options.collation.clone(),
-            Entry::View(options) => options.collation.clone(),
-        }
+        self.names.read().get(namespace)?.collation()
     }
 
     /// All names of a database, or of all databases, in their order.
@@ -309,30 +319,41 @@ impl Catalog {
         if let Some(entry) = self.find(namespace).filter(|entry| entry.has_options(&options)) {
             return Ok(entry);
         }
+        let _arriving = self.arrivals.lock();
         self.check_new(namespace)?;
-        let uuid = self.new_uuid();
-        let mut created = event("create", namespace.as_str(), uuid);
-        created.append("operationDescription", options.document());
         let entry = if options.view.is_some() {
+            let uuid = self.new_uuid();
             let row = row::encode_view(uuid, &options);
-            self.commit(Some(created.finish()), |txn, _| txn.put(&self.table, namespace.as_str(), row.as_bytes()))?;
+            let created = created_event(namespace, uuid, &options);
+            self.commit(Some(created), |txn, _| txn.put(&self.table, namespace.as_str(), row.as_bytes()))?;
             Entry::View(Arc::new(options))
         } else {
-            let number = self.take_number(&mut next)?;
-            let table = self.create_table(&collection_table(number), options.storage)?;
-            let mut schema =
-                Schema { namespace: namespace.clone(), uuid, options, indexes: Vec::new(), dropped: false };
-            if schema.options.capped.is_some() {
-                let (number, spec) =
-                    (self.take_number(&mut next)?, IndexSpec::of_id(schema.options.collation.as_deref()));
-                let table = self.create_table(&index_table(number), schema.options.storage)?;
-                schema.indexes.push(Arc::new(Index::new(number, table, spec, false, true, &[])));
-            }
-            self.put_row(number, &schema, Some(created.finish()))?;
-            Entry::Collection(Arc::new(CollectionState::new(number, table, schema)))
+            let (state, created) = self.make(namespace, options, &mut next)?;
+            self.put_row(state.number, &state.schema(), Some(created))?;
+            Entry::Collection(state)
         };
         self.names.write().insert(namespace.clone(), entry.clone());
         Ok(entry)
+    }
+
+    /// The tables of a new collection, which no row names yet, and the event that tells of it.
+    pub(super) fn make(
+        &self,
+        namespace: &Namespace,
+        options: CollectionOptions,
+        next: &mut u64,
+    ) -> Result<(Arc<CollectionState>, DocumentBuf)> {
+        let uuid = self.new_uuid();
+        let created = created_event(namespace, uuid, &options);
+        let number = self.take_number(next)?;
+        let table = self.create_table(&collection_table(number), options.storage)?;
+        let mut schema = Schema { namespace: namespace.clone(), uuid, options, indexes: Vec::new(), dropped: false };
+        if schema.options.capped.is_some() {
+            let (number, spec) = (self.take_number(next)?, IndexSpec::of_id(schema.options.collation.as_deref()));
+            let table = self.create_table(&index_table(number), schema.options.storage)?;
+            schema.indexes.push(Arc::new(Index::new(number, table, spec, false, true, &[])));
+        }
+        Ok((Arc::new(CollectionState::new(number, table, schema)), created))
     }
 
     /// Creates a collection that is filled to replace another one of a database. It is dropped at open.
@@ -382,41 +403,13 @@ impl Catalog {
     /// `LockTimeout` (24) while a transaction writes to the collection; those of the engine.
     pub fn drop_namespace(&self, namespace: &Namespace) -> Result<bool> {
         let _changing = self.changing.lock();
-        self.drop_locked(namespace, self.change_wait(), |_| Ok(true))
-    }
-
-    /// Drops a collection that no transaction writes to now and that has no documents.
-    ///
-    /// # Errors
-    /// `LockTimeout` (24) while a transaction writes to the collection; those of the engine.
-    pub fn drop_unused(&self, state: &Arc<CollectionState>) -> Result<bool> {
-        let _changing = self.changing.lock();
-        let name = state.schema().namespace.clone();
-        match self.find(&name) {
-            Some(Entry::Collection(other)) if Arc::ptr_eq(&other, state) => {}
-            _ => return Ok(false),
-        }
-        let is_empty = |state: &CollectionState| Ok(state.table.range(..).advance_key()?.is_none());
-        self.drop_locked(&name, Duration::ZERO, is_empty)
-    }
-
-    /// Drops what a name names, if it is not a collection that may not be dropped.
-    fn drop_locked(
-        &self,
-        namespace: &Namespace,
-        wait: Duration,
-        may: impl FnOnce(&CollectionState) -> Result<bool>,
-    ) -> Result<bool> {
         let Some(entry) = self.find(namespace) else { return Ok(false) };
         let tables = match &entry {
             Entry::View(_) => {
                 self.commit(None, |txn, _| txn.delete(&self.table, namespace.as_str()))?;
                 Vec::new()
             }
-            Entry::Collection(state) => state.change(wait, |schema| {
-                if !may(state)? {
-                    return Ok((schema.clone(), Vec::new()));
-                }
+            Entry::Collection(state) => state.change(self.change_wait(), |schema| {
                 let dropped = event("drop", namespace.as_str(), schema.uuid).finish();
                 let until = self.commit(Some(dropped), |txn, until| {
                     self.put_past(txn, state, schema, until)?;
@@ -426,11 +419,6 @@ impl Catalog {
                 Ok((Schema { dropped: true, ..schema.clone() }, tables_of(state, schema)))
             })?,
         };
-        if let Entry::Collection(state) = &entry
-            && !state.schema().dropped
-        {
-            return Ok(false);
-        }
         self.names.write().remove(namespace);
         for table in tables {
             self.drop_table(&table)?;
@@ -517,6 +505,10 @@ impl Catalog {
         replaced: Option<(&CollectionState, &Schema)>,
     ) -> Result<()> {
         state.change(self.change_wait(), |schema| {
+            let _arriving = self.arrivals.lock();
+            if replaced.is_none() {
+                self.check_new(to)?;
+            }
             let renamed = Schema { namespace: to.clone(), ..schema.clone() };
             let row = row::encode(state.number, &renamed);
             let mut told = event("rename", from.as_str(), schema.uuid);
@@ -554,7 +546,7 @@ impl Catalog {
             let (mut changed, mut added) = (schema.clone(), Vec::new());
             for spec in specs {
                 if !is_there(&changed, spec)? {
-                    added.push(self.add_index(state, &mut changed, &mut next, spec)?);
+                    added.push(self.add_index(state, &mut changed, &mut next, spec, false)?);
                 }
             }
             if !added.is_empty() {
@@ -577,18 +569,20 @@ impl Catalog {
                 return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
             }
             let mut changed = schema.clone();
-            let added = self.add_index(state, &mut changed, &mut next, spec)?;
+            let added = self.add_index(state, &mut changed, &mut next, spec, false)?;
             self.put_row(state.number, &changed, None)?;
             Ok((changed, (added, snapshot)))
         })
     }
 
-    fn add_index(
+    /// Adds an index to a schema, with a table of its own; `ready` when there is nothing to build.
+    pub(super) fn add_index(
         &self,
         state: &CollectionState,
         changed: &mut Schema,
         next: &mut u64,
         spec: &IndexSpec,
+        ready: bool,
     ) -> Result<Arc<Index>> {
         if changed.index_count() + 1 > INDEXES_MAX {
             let what = format!("add index fails, too many indexes for {}", changed.namespace);
@@ -596,7 +590,7 @@ impl Catalog {
         }
         let number = self.take_number(next)?;
         let table = self.create_table(&index_table(number), spec.storage)?;
-        let index = Arc::new(Index::new(number, table, spec.clone(), state.capped.is_none(), false, &[]));
+        let index = Arc::new(Index::new(number, table, spec.clone(), state.capped.is_none(), ready, &[]));
         changed.indexes.push(Arc::clone(&index));
         Ok(index)
     }
@@ -715,7 +709,7 @@ impl Catalog {
         Ok(())
     }
 
-    fn check_new(&self, namespace: &Namespace) -> Result<()> {
+    pub(super) fn check_new(&self, namespace: &Namespace) -> Result<()> {
         let names = self.names.read();
         if names.contains_key(namespace) {
             let what = format!("Collection {namespace} already exists.");
@@ -775,6 +769,12 @@ impl Catalog {
     }
 }
 
+fn created_event(namespace: &Namespace, uuid: [u8; 16], options: &CollectionOptions) -> DocumentBuf {
+    let mut created = event("create", namespace.as_str(), uuid);
+    created.append("operationDescription", options.document());
+    created.finish()
+}
+
 fn past_of(state: &CollectionState, schema: &Schema, until: Timestamp) -> Past {
     Past {
         table: state.table.id(),
@@ -786,7 +786,7 @@ fn past_of(state: &CollectionState, schema: &Schema, until: Timestamp) -> Past {
 }
 
 /// The tables of a collection and its indexes.
-fn tables_of(state: &CollectionState, schema: &Schema) -> Vec<String> {
+pub(super) fn tables_of(state: &CollectionState, schema: &Schema) -> Vec<String> {
     let indexes = schema.indexes.iter().map(|index| index_table(index.number));
     indexes.chain([collection_table(state.number)]).collect()
 }

@@ -21,7 +21,11 @@ pub(super) fn find_name(catalog: &Catalog, name: Option<&str>, table: TableId, t
         return of(&past.namespace, past.number, past.uuid, state);
     }
     let number = collection_number(name?)?;
-    let (namespace, state) = state_of(catalog, number)?;
+    let (namespace, state) = state_of(catalog, number).or_else(|| {
+        // The commit that creates it may not have told its name yet.
+        drop(catalog.arrivals());
+        state_of(catalog, number)
+    })?;
     let uuid = state.schema().uuid;
     of(namespace.as_str(), number, uuid, Some(state))
 }

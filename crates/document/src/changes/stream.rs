@@ -276,9 +276,9 @@ impl ChangeStream {
             count += u32::from(kind == TokenKind::Event);
             ResumeToken { at, seen: count, kind, time, fragment: 0 }
         };
-        self.take_documents(commit, &note, time, seen, &mut token)?;
+        // A transaction inserts into collections that it creates.
         self.take_collections(&note, time, behind, &mut token);
-        Ok(())
+        self.take_documents(commit, &note, time, seen, &mut token)
     }
 
     fn take_documents(

@@ -1,37 +1,72 @@
-//! Collections that a transaction has created for its documents.
+//! Collections that a transaction has created.
 
 use std::sync::Arc;
 
-use crate::catalog::{Catalog, CollectionState};
+use crate::base::{Error, Result};
+use crate::bson::DocumentBuf;
+use crate::catalog::{Catalog, CollectionState, Namespace};
 
-/// Collections that go with the transaction that created them, unless that commits. One that others have written to
-/// stays.
+/// Collections that the transaction that created them alone sees, and that go with it, unless that commits.
 #[derive(Debug)]
 pub(super) struct Created {
     catalog: Arc<Catalog>,
     collections: Vec<Arc<CollectionState>>,
+    /// What readers of the log are told.
+    events: Vec<DocumentBuf>,
 }
 
 impl Created {
     pub(super) const fn new(catalog: Arc<Catalog>) -> Self {
-        Self { catalog, collections: Vec::new() }
+        Self { catalog, collections: Vec::new(), events: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, collection: &Arc<CollectionState>) {
+    /// The collection with a name.
+    pub(super) fn find(&self, namespace: &Namespace) -> Option<&Arc<CollectionState>> {
+        self.collections.iter().find(|state| state.schema().namespace == *namespace)
+    }
+
+    /// Whether a collection is one of them.
+    pub(super) fn has(&self, collection: &CollectionState) -> bool {
+        self.collections.iter().any(|state| state.number == collection.number)
+    }
+
+    /// Adds a collection, or puts it in the place of what it was before, and what is told of that.
+    pub(super) fn put(&mut self, collection: &Arc<CollectionState>, event: DocumentBuf) {
+        self.collections.retain(|state| state.number != collection.number);
         self.collections.push(Arc::clone(collection));
+        self.events.push(event);
     }
 
-    /// The transaction has committed.
-    pub(super) fn keep(mut self) {
-        self.collections.clear();
+    pub(super) fn take_events(&mut self) -> Vec<DocumentBuf> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Commits the transaction by `commit`: then all sessions see the collections. With an error that says that nothing
+    /// was committed they go.
+    pub(super) fn commit(
+        mut self,
+        commit: impl FnOnce() -> Result<()>,
+        is_lost: impl FnOnce(&Error) -> bool,
+    ) -> Result<()> {
+        let catalog = Arc::clone(&self.catalog);
+        let arrivals = catalog.arrivals();
+        let committed = commit();
+        match &committed {
+            Ok(()) => {
+                catalog.arrive(&self.collections, &arrivals);
+                self.collections.clear();
+            }
+            Err(error) if !is_lost(error) => self.collections.clear(),
+            Err(_) => {}
+        }
+        drop(arrivals);
+        committed
     }
 }
 
 impl Drop for Created {
     fn drop(&mut self) {
-        for collection in &self.collections {
-            // What cannot be dropped stays as an empty collection.
-            self.catalog.drop_unused(collection).unwrap_or_default();
-        }
+        // Tables that cannot be dropped are dropped at the next open.
+        self.catalog.drop_uncommitted(&self.collections).unwrap_or_default();
     }
 }

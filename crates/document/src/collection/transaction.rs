@@ -15,9 +15,9 @@ use super::capped_write::CappedWrite;
 use super::claims::{Claims, Counted};
 use super::created::Created;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::Value;
+use crate::bson::{DocumentBuf, Value};
 use crate::catalog::index_entry::{EncodedId, IndexEntry};
-use crate::catalog::{Catalog, CollectionState, Index, Schema, SchemaGuard};
+use crate::catalog::{Catalog, CollectionOptions, CollectionState, Index, IndexSpec, Namespace, Schema, SchemaGuard};
 use crate::exec::stored::{Documents, StoredDocument};
 use crate::keys::{KeySet, encode_id};
 use crate::notes::{Journal, Note, SessionNote};
@@ -44,7 +44,7 @@ pub struct DocumentTransaction {
     session: Option<SessionNote>,
     /// The capped collection that the transaction may write to.
     pub(super) capped: Option<CappedWrite>,
-    /// Behind the schemas that are held, which must be free when these are dropped.
+    /// Behind the engine's transaction, which has written to their tables when these are dropped.
     created: Option<Box<Created>>,
     /// For each collection, how many documents the transaction adds, less those that it removes.
     added: SmallVec<[(Arc<AtomicI64>, i64); 2]>,
@@ -132,10 +132,69 @@ impl DocumentTransaction {
         Documents::new(self.txn.range(&collection.table, ..))
     }
 
-    /// Takes note of a collection that was created for this transaction: it is dropped when that does not commit,
-    /// unless others have written to it.
-    pub fn created(&mut self, collection: &Arc<CollectionState>) {
-        self.created.get_or_insert_with(|| Box::new(Created::new(Arc::clone(&self.catalog)))).add(collection);
+    /// The collection with a name that this transaction has created, and that it alone sees.
+    #[must_use]
+    pub fn find_created(&self, namespace: &Namespace) -> Option<Arc<CollectionState>> {
+        self.created.as_ref()?.find(namespace).cloned()
+    }
+
+    /// Creates a collection that this transaction alone sees until it commits, and that goes when it does not.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::create_uncommitted`]; `WriteConflict` (112) at the commit when another transaction has
+    /// created a collection of the name.
+    pub fn create_collection(
+        &mut self,
+        namespace: &Namespace,
+        options: CollectionOptions,
+    ) -> Result<Arc<CollectionState>> {
+        if let Some(state) = self.find_created(namespace) {
+            if state.schema().options.document() == options.document() {
+                return Ok(state);
+            }
+            let what = format!("Collection {namespace} already exists.");
+            return Err(Error::new(ErrorCode::NAMESPACE_EXISTS, what));
+        }
+        let (state, event) = self.catalog.create_uncommitted(&mut self.txn, namespace, options)?;
+        self.put_created(&state, event);
+        Ok(state)
+    }
+
+    /// Adds indexes to a collection that this transaction has created and that has no documents; how many were not
+    /// there.
+    ///
+    /// # Errors
+    /// `OperationNotSupportedInTransaction` (263) for another collection and for one that has documents; those of
+    /// [`Catalog::add_indexes`].
+    pub fn create_indexes(&mut self, collection: &CollectionState, specs: &[IndexSpec]) -> Result<usize> {
+        let refused = |what: &str| {
+            let namespace = &collection.schema().namespace;
+            let what =
+                format!("Cannot create new indexes on {what} collection {namespace} in a multi-document transaction.");
+            Err(Error::new(ErrorCode::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, what))
+        };
+        if self.catalog.has_indexes(collection, specs)? {
+            return Ok(0);
+        }
+        if !self.created.as_ref().is_some_and(|created| created.has(collection)) {
+            return refused("existing");
+        }
+        if self.txn.range(&collection.table, ..).advance_key()?.is_some() {
+            return refused("non-empty");
+        }
+        let before = collection.schema().indexes.len();
+        let Some((state, event)) = self.catalog.add_uncommitted_indexes(&mut self.txn, collection, specs)? else {
+            return Ok(0);
+        };
+        // Statements from here on write to the indexes too.
+        self.held.retain(|(number, _)| *number != state.number);
+        self.put_created(&state, event);
+        Ok(state.schema().indexes.len() - before)
+    }
+
+    fn put_created(&mut self, state: &Arc<CollectionState>, event: DocumentBuf) {
+        self.created.get_or_insert_with(|| Box::new(Created::new(Arc::clone(&self.catalog)))).put(state, event);
+        self.has_written = true;
     }
 
     /// The session for the note of the commit.
@@ -173,7 +232,7 @@ impl DocumentTransaction {
 
     pub(super) fn finish(self, durability: Option<Durability>) -> Result<()> {
         let Self {
-            created,
+            mut created,
             catalog,
             mut txn,
             held,
@@ -193,6 +252,7 @@ impl DocumentTransaction {
                 time: changes.is_some().then_some(time),
                 session,
                 changes: changes.flatten(),
+                events: created.as_mut().map(|created| created.take_events()).unwrap_or_default(),
                 ..Note::default()
             };
             txn.note(note.encode());
@@ -211,20 +271,17 @@ impl DocumentTransaction {
             drop(held);
             capped.into_iter().for_each(CappedWrite::committed);
         };
-        let committed = if is_agreed_on {
-            catalog.commit_transaction(txn, durability, Some(Box::new(applied)))
-        } else {
-            catalog.commit_transaction(txn, durability, None).map(|()| applied())
-        };
-        match committed {
-            // Nothing was committed: what was created for it goes.
-            Err(error) if error.is_conflict() || !is_agreed_on => Err(claims.labeled(error)),
-            committed => {
-                // It is committed, or may be.
-                created.into_iter().for_each(|created| created.keep());
-                committed
+        let is_lost = |error: &Error| error.is_conflict() || !is_agreed_on;
+        let committed = match created {
+            // The names of collections are to be known before anything else is told of them: the fate of the commit is
+            // waited for.
+            Some(created) => {
+                created.commit(|| catalog.commit_transaction(txn, durability, None).map(|()| applied()), is_lost)
             }
-        }
+            None if is_agreed_on => catalog.commit_transaction(txn, durability, Some(Box::new(applied))),
+            None => catalog.commit_transaction(txn, durability, None).map(|()| applied()),
+        };
+        committed.map_err(|error| if is_lost(&error) { claims.labeled(error) } else { error })
     }
 
     /// Notes that the transaction adds documents to a collection, or removes some.

@@ -57,7 +57,7 @@ fn aggregation(call: &Call<'_>, write: WriteOptions) -> Result<Aggregation> {
     let over = match call.request.body.first().map(|first| first.value) {
         Some(Value::String(_)) => {
             let namespace = call.namespace()?;
-            let entry = call.state.database.catalog().find(&namespace);
+            let entry = call.find(&namespace)?;
             call.check_uuid(&namespace, entry.as_ref())?;
             Over::Collection(namespace)
         }

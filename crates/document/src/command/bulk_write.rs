@@ -250,7 +250,7 @@ fn run(
                 at + len
             }
             _ => {
-                let collation = call.state.database.catalog().collation(&target.namespace);
+                let collation = call.find(&target.namespace)?.and_then(|entry| entry.collation());
                 let context = context.clone().collated(collation);
                 match change(operation, target, &context, at, ids, done) {
                     Ok(()) => {}

@@ -15,7 +15,7 @@ use super::spec::{Declaration, Target};
 use super::state::State;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Timestamp, Value, long_of};
-use crate::catalog::{CollectionState, Entry, Namespace};
+use crate::catalog::{CollectionOptions, Entry, Namespace};
 use crate::collation::{Collated, Collation};
 use crate::collection::Collection;
 use crate::collection::handle::WriteOptions;
@@ -169,34 +169,54 @@ impl<'r> Call<'r> {
     /// As [`Self::namespace`]; `CollectionUUIDMismatch` (361) when the command has another UUID.
     pub fn entry(&self) -> Result<(Namespace, Option<Entry>)> {
         let namespace = self.namespace()?;
-        let entry = self.state.database.catalog().find(&namespace);
+        let entry = self.find(&namespace)?;
         self.check_uuid(&namespace, entry.as_ref())?;
         Ok((namespace, entry))
     }
 
-    /// The collection with a name, created when there is none; one that is created for a transaction goes with it.
+    /// What a namespace names for the command: it sees what its transaction has created.
+    ///
+    /// # Errors
+    /// `NoSuchTransaction` (251).
+    pub fn find(&self, namespace: &Namespace) -> Result<Option<Entry>> {
+        let created = match &self.scoped.scope {
+            Scope::Within(open) => open.with(|txn| Ok(txn.find_created(namespace)))?,
+            _ => None,
+        };
+        Ok(created.map(Entry::Collection).or_else(|| self.state.database.catalog().find(namespace)))
+    }
+
+    /// The collection with a name; nothing when there is none.
+    ///
+    /// # Errors
+    /// `CommandNotSupportedOnView` (166), `NoSuchTransaction` (251).
+    pub fn collection(&self, namespace: &Namespace) -> Result<Option<Collection>> {
+        match self.find(namespace)? {
+            Some(Entry::Collection(state)) => Ok(Some(self.state.database.parts().collection(state))),
+            _ => self.state.database.collection(namespace.as_str()),
+        }
+    }
+
+    /// The collection with a name, created when there is none: in the transaction of the command, if it has one.
     ///
     /// # Errors
     /// Those of [`Database::collection_or_create`](crate::Database::collection_or_create); `NoSuchTransaction` (251).
     pub fn collection_or_create(&self, namespace: &Namespace) -> Result<Collection> {
-        if let Some(collection) = self.state.database.collection(namespace.as_str())? {
-            return Ok(collection);
+        let Scope::Within(open) = &self.scoped.scope else {
+            return self.state.database.collection_or_create(namespace.as_str());
+        };
+        loop {
+            if let Some(collection) = self.collection(namespace)? {
+                return Ok(collection);
+            }
+            let options = CollectionOptions::parse(Document::empty())?;
+            match open.with(|txn| txn.create_collection(namespace, options)) {
+                Ok(state) => return Ok(self.state.database.parts().collection(state)),
+                // Another session has created it meanwhile.
+                Err(error) if error.code() == ErrorCode::NAMESPACE_EXISTS => {}
+                Err(error) => return Err(error),
+            }
         }
-        let collection = self.state.database.collection_or_create(namespace.as_str())?;
-        self.created(collection.state())?;
-        Ok(collection)
-    }
-
-    /// Takes note of a collection that the command has created.
-    ///
-    /// # Errors
-    /// `NoSuchTransaction` (251).
-    pub fn created(&self, collection: &Arc<CollectionState>) -> Result<()> {
-        let Scope::Within(open) = &self.scoped.scope else { return Ok(()) };
-        open.with(|txn| {
-            txn.created(collection);
-            Ok(())
-        })
     }
 
     /// Refuses a `collectionUUID` that is another than that of the collection.
@@ -254,8 +274,8 @@ impl<'r> Call<'r> {
             return Ok(given);
         }
         let named = matches!(self.request.body.first(), Some(first) if matches!(first.value, Value::String(_)));
-        let namespace = if named { self.namespace().ok() } else { None };
-        Ok(namespace.and_then(|namespace| self.state.database.catalog().collation(&namespace)))
+        let Some(namespace) = named.then(|| self.namespace().ok()).flatten() else { return Ok(None) };
+        Ok(self.find(&namespace)?.and_then(|entry| entry.collation()))
     }
 
     /// The time of the cluster, where a client has told one.

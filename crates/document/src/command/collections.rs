@@ -11,6 +11,7 @@ use crate::bson::{Array, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf, lo
 use crate::catalog::{CollectionOptions, Entry, IndexSpec, Namespace, Schema};
 use crate::collation::Collation;
 use crate::expr::value::truth;
+use crate::session::{OpenTransaction, Scope};
 
 /// The types of numbers.
 const NUMBERS: &[Kind] = FieldType::Number.kinds();
@@ -106,10 +107,18 @@ fn create(call: &Call<'_>) -> Result<Reply> {
         }
     };
     let catalog = call.state.database.catalog();
-    let was_there = catalog.find(&namespace).is_some();
-    call.state.database.create_collection(namespace.as_str(), options.view())?;
-    if let Some(Entry::Collection(state)) = catalog.find(&namespace).filter(|_| !was_there) {
-        call.created(&state)?;
+    let within = |open: &OpenTransaction| {
+        open.with(|txn| {
+            let is_new = txn.find_created(&namespace).is_some() || catalog.find(&namespace).is_none();
+            if is_new {
+                txn.create_collection(&namespace, CollectionOptions::parse(options.view())?)?;
+            }
+            Ok(is_new)
+        })
+    };
+    match &call.scoped.scope {
+        Scope::Within(open) if within(open)? => {}
+        _ => call.state.database.create_collection(namespace.as_str(), options.view())?,
     }
     Ok(Reply::new())
 }

@@ -12,6 +12,7 @@ use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Kind, Value, equal};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Entry, Index, IndexSpec, Namespace, Schema};
+use crate::session::Scope;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
@@ -85,8 +86,15 @@ fn create_indexes(call: &Call<'_>) -> Result<Reply> {
         Some(Entry::Collection(state)) => Some(index_count(&state.schema())),
         None => None,
     };
-    let added = call.state.database.create_indexes(namespace.as_str(), &specs)?;
-    let after = match call.state.database.catalog().find(&namespace) {
+    let added = match &call.scoped.scope {
+        Scope::Within(open) => {
+            let collection = call.collection_or_create(&namespace)?;
+            let specs = IndexSpec::parse_all(&specs, collection.state().collation())?;
+            open.with(|txn| txn.create_indexes(collection.state(), &specs))?
+        }
+        _ => call.state.database.create_indexes(namespace.as_str(), &specs)?,
+    };
+    let after = match call.find(&namespace)? {
         Some(Entry::Collection(state)) => index_count(&state.schema()),
         _ => Value::Int32(0),
     };

@@ -22,7 +22,7 @@ impl Written<'_, '_> {
         let found = if create {
             Some(self.call.collection_or_create(&self.namespace)?)
         } else {
-            self.call.state.database.collection(self.namespace.as_str())?
+            self.call.collection(&self.namespace)?
         };
         Ok(found.map(|collection| collection.watched(&self.call.interrupt)))
     }

@@ -261,9 +261,7 @@ impl Database {
     /// when documents break the constraint of a unique index. No index is created then.
     pub fn create_indexes(&self, namespace: &str, specs: &[DocumentBuf]) -> Result<usize> {
         let collation = self.catalog.collation(&Namespace::parse(namespace)?);
-        let parse =
-            |spec: &DocumentBuf| IndexSpec::parse(IndexSpec::inheriting(spec.view(), collation.as_deref()).view());
-        let specs = specs.iter().map(parse).collect::<Result<Vec<_>>>()?;
+        let specs = IndexSpec::parse_all(specs, collation.as_deref())?;
         let collection = self.collection_or_create(namespace)?;
         let (added, snapshot) = self.catalog.add_indexes(collection.state(), &specs)?;
         if added.is_empty() {

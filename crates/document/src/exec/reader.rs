@@ -6,6 +6,7 @@ use std::sync::Arc;
 use spinney::{Estimate, Range, Ranges, SeqNum, Snapshot, Table, Transaction, Value};
 
 use crate::base::Result;
+use crate::catalog::{CollectionState, Namespace};
 use crate::plan::KeyBounds;
 
 /// A consistent view of the engine's tables.
@@ -36,6 +37,11 @@ pub trait Reader: fmt::Debug + Send + Sync {
     /// # Errors
     /// Those of the engine.
     fn estimate(&self, table: &Table, bounds: &KeyBounds) -> Result<Estimate>;
+
+    /// The collection with a name that this reader alone sees: one that its transaction has created.
+    fn created(&self, _namespace: &Namespace) -> Option<Arc<CollectionState>> {
+        None
+    }
 }
 
 impl Reader for Snapshot {
@@ -87,6 +93,10 @@ impl Reader for Arc<dyn Reader> {
 
     fn seqnum(&self) -> SeqNum {
         (**self).seqnum()
+    }
+
+    fn created(&self, namespace: &Namespace) -> Option<Arc<CollectionState>> {
+        (**self).created(namespace)
     }
 }
 

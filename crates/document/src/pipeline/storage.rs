@@ -35,10 +35,11 @@ impl Collections {
     /// Those of a view's pipeline.
     pub fn open(self: &Arc<Self>, namespace: &Namespace, run: &Run, hint: Option<Hint>) -> Result<Arc<dyn Source>> {
         let resolved = view::resolve(&self.parts.catalog, namespace, &run.context)?;
-        let state = match self.parts.catalog.find(&resolved.namespace) {
-            Some(Entry::Collection(state)) => Some(state),
-            _ => None,
-        };
+        let state =
+            self.reader.created(&resolved.namespace).or_else(|| match self.parts.catalog.find(&resolved.namespace) {
+                Some(Entry::Collection(state)) => Some(state),
+                _ => None,
+            });
         let elsewhere = !resolved.pipeline.is_empty() && namespace.database() != self.database;
         let view_run = elsewhere.then(|| {
             let there = Self { database: namespace.database().to_owned(), ..Self::clone(self) };

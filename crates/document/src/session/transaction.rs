@@ -7,6 +7,7 @@ use spinney::{Durability, Estimate, Range, Ranges, SeqNum, Snapshot, Table, Valu
 
 use crate::base::error::{TRANSIENT_TRANSACTION_ERROR, UNKNOWN_COMMIT_RESULT};
 use crate::base::{Error, ErrorCode, Result};
+use crate::catalog::{CollectionState, Namespace};
 use crate::collection::DocumentTransaction;
 use crate::exec::Reader;
 use crate::notes::SessionNote;
@@ -119,5 +120,9 @@ impl Reader for TransactionReader {
 
     fn estimate(&self, table: &Table, bounds: &KeyBounds) -> Result<Estimate> {
         self.with(|reader| reader.estimate(table, bounds))
+    }
+
+    fn created(&self, namespace: &Namespace) -> Option<Arc<CollectionState>> {
+        self.transaction.inner.lock().as_ref()?.find_created(namespace)
     }
 }

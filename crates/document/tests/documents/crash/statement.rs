@@ -1,6 +1,9 @@
 //! Statements, what they make of a state, and how they run.
 
+use std::sync::Arc;
+
 use spinney_document::bson::{DocumentBuf, Value};
+use spinney_document::catalog::{CollectionOptions, IndexSpec, Namespace};
 use spinney_document::collection::WriteOptions;
 use spinney_document::{Collection, Database, DocumentTransaction, Result, doc};
 use spinney_testkit::Rng;
@@ -39,6 +42,8 @@ pub(crate) enum Statement {
     Move(&'static str, &'static str, i64),
     /// Several changes in one transaction, which is given up in the end or not.
     Together(Vec<(&'static str, Write)>, bool),
+    /// A collection with indexes and documents, created in one transaction, which is given up in the end or not.
+    Make(&'static str, Vec<usize>, Vec<DocumentBuf>, bool),
 }
 
 impl Write {
@@ -95,7 +100,7 @@ impl Statement {
     pub(crate) fn draw(rng: &mut Rng) -> Self {
         let (name, other) = (*rng.pick(&NAMES), *rng.pick(&NAMES));
         let index = rng.in_range(0..INDEXES.len());
-        match rng.weighted(&[5, 1, 1, 2, 8, 2, 2, 2, 24, 24, 2, 6, 10]) {
+        match rng.weighted(&[5, 1, 1, 2, 8, 2, 2, 2, 24, 24, 2, 6, 10, 4]) {
             0 => Self::Create(name),
             1 => Self::Drop(name),
             2 if rng.chance(30) => Self::DropDatabase,
@@ -112,9 +117,15 @@ impl Statement {
             9 => Self::One(name, Write::draw(rng)),
             10 => Self::Expire(name),
             11 => Self::Move(name, other, i64::try_from(rng.in_range(0..25)).unwrap()),
-            _ => {
+            12 => {
                 let writes = (0..rng.in_range(1..6)).map(|_| (*rng.pick(&NAMES), Write::draw(rng))).collect();
                 Self::Together(writes, rng.chance(85))
+            }
+            _ => {
+                let indexes = (0..INDEXES.len()).filter(|_| rng.chance(25)).collect();
+                let documents = (0..rng.in_range(0..5)).map(|id| document(rng, i64::try_from(id).unwrap()));
+                let documents = documents.collect();
+                Self::Make(name, indexes, documents, rng.chance(70))
             }
         }
     }
@@ -136,6 +147,14 @@ impl Statement {
                 let all =
                     writes.iter().all(|(name, write)| after.get_mut(*name).is_none_or(|shape| write.apply(shape)));
                 return if all && *commits { after } else { state.clone() };
+            }
+            Self::Make(name, indexes, documents, commits) => {
+                let mut shape = Shape::default();
+                shape.indexes.extend(indexes.iter().map(|index| (index_name(*index), true)));
+                let is_new = !state.contains_key(*name) && documents.iter().all(|document| shape.put(document, false));
+                if is_new && *commits {
+                    after.insert((*name).to_owned(), shape);
+                }
             }
             Self::Move(from, to, id) => {
                 let Some(text) = state.get(*from).and_then(|shape| shape.documents.get(id)) else { return after };
@@ -206,6 +225,7 @@ impl Statement {
             Self::Rename(from, to, over) => return db.rename_collection(from, to, *over),
             Self::Move(from, to, id) => return run_move(db, from, to, *id),
             Self::Together(writes, commits) => return run_together(db, writes, *commits),
+            Self::Make(name, indexes, documents, commits) => return run_make(db, name, indexes, documents, *commits),
             _ => {}
         }
         let (Self::Index(name, _)
@@ -255,5 +275,19 @@ fn run_together(db: &Database, writes: &[(&'static str, Write)], commits: bool) 
             write.run_in(&mut txn, &collection)?;
         }
     }
+    if commits { txn.commit() } else { Ok(()) }
+}
+
+fn run_make(db: &Database, name: &str, indexes: &[usize], documents: &[DocumentBuf], commits: bool) -> Result<()> {
+    let namespace = Namespace::parse(name)?;
+    let mut txn = db.begin();
+    let state = txn.create_collection(&namespace, CollectionOptions::parse(doc! {}.view())?)?;
+    for index in indexes {
+        let specs = IndexSpec::parse_all(&[json(INDEXES[*index])], None)?;
+        let state = txn.find_created(&namespace).unwrap_or_else(|| Arc::clone(&state));
+        assert_eq!(txn.create_indexes(&state, &specs)?, 1);
+    }
+    let state = txn.find_created(&namespace).unwrap_or(state);
+    documents.iter().try_for_each(|document| txn.insert(&state, document.view()))?;
     if commits { txn.commit() } else { Ok(()) }
 }

@@ -1,0 +1,122 @@
+//! Collections that a transaction creates: it alone sees them until it commits, and they go when it does not.
+//!
+//! Their tables are created at once, and are empty and without a row for all others, as those are that a crash leaves
+//! behind. Their rows are writes of the transaction, and so are as durable as its documents, in the same commit.
+//!
+//! # Concurrency
+//! Two that create a collection of one name write the same row, so that one of their commits fails with a conflict. A
+//! commit holds [`Arrivals`] until the names in memory are as the rows are, so that whoever takes that knows them all.
+
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+use spinney::Transaction;
+
+use super::index_spec::IndexSpec;
+use super::namespace::Namespace;
+use super::options::CollectionOptions;
+use super::record::event;
+use super::registry::{Catalog, Entry};
+use super::row;
+use super::same_index::is_there;
+use super::state::{CollectionState, Schema};
+use crate::base::{Error, ErrorCode, Result};
+use crate::bson::DocumentBuf;
+
+/// Held from before the rows of collections are committed to when all sessions see these.
+pub type Arrivals<'c> = MutexGuard<'c, ()>;
+
+impl Catalog {
+    /// Creates a collection in a transaction, and tells what readers of the log are to be told of it. Nothing of the
+    /// name may be there, in what is committed or in the transaction.
+    ///
+    /// # Errors
+    /// `NamespaceExists` (48), `DatabaseDifferCase` (13297); `OperationNotSupportedInTransaction` (263) for a view;
+    /// those of the engine.
+    pub fn create_uncommitted(
+        &self,
+        txn: &mut Transaction,
+        namespace: &Namespace,
+        options: CollectionOptions,
+    ) -> Result<(Arc<CollectionState>, DocumentBuf)> {
+        if options.view.is_some() {
+            return Err(not_in_transactions("Cannot create a view in a multi-document transaction.".to_owned()));
+        }
+        let mut next = self.changing.lock();
+        self.check_new(namespace)?;
+        let (state, created) = self.make(namespace, options, &mut next)?;
+        txn.put(&self.table, namespace.as_str(), row::encode(state.number, &state.schema()).as_bytes())?;
+        Ok((state, created))
+    }
+
+    /// Whether a collection has all of some indexes.
+    ///
+    /// # Errors
+    /// `IndexOptionsConflict` (85) and `IndexKeySpecsConflict` (86) for an index that differs from one that is there.
+    pub fn has_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<bool> {
+        let schema = state.schema();
+        specs.iter().try_fold(true, |all, spec| Ok(is_there(&schema, spec)? && all))
+    }
+
+    /// Adds indexes to a collection that the transaction has created and that has no documents: the collection with
+    /// them, and what readers of the log are to be told. Nothing when all are there already.
+    ///
+    /// # Errors
+    /// As [`Self::add_indexes`].
+    pub fn add_uncommitted_indexes(
+        &self,
+        txn: &mut Transaction,
+        state: &CollectionState,
+        specs: &[IndexSpec],
+    ) -> Result<Option<(Arc<CollectionState>, DocumentBuf)>> {
+        let mut next = self.changing.lock();
+        let before = state.schema();
+        let mut changed = Schema::clone(&before);
+        for spec in specs {
+            if !is_there(&changed, spec)? {
+                self.add_index(state, &mut changed, &mut next, spec, true)?;
+            }
+        }
+        let added = &changed.indexes[before.indexes.len()..];
+        if added.is_empty() {
+            return Ok(None);
+        }
+        let mut told = event("createIndexes", changed.namespace.as_str(), changed.uuid);
+        told.open_document("operationDescription").open_array("indexes");
+        added.iter().for_each(|index| {
+            told.push(index.spec.document());
+        });
+        told.close().close();
+        txn.put(&self.table, changed.namespace.as_str(), row::encode(state.number, &changed).as_bytes())?;
+        let state = CollectionState::new(state.number, state.table.clone(), changed);
+        Ok(Some((Arc::new(state), told.finish())))
+    }
+
+    /// Waits for commits that create collections, and has others wait: all collections that are committed have their
+    /// names then.
+    pub fn arrivals(&self) -> Arrivals<'_> {
+        self.arrivals.lock()
+    }
+
+    /// Collections that a transaction has created are committed: all sessions see them.
+    pub fn arrive(&self, created: &[Arc<CollectionState>], _arrivals: &Arrivals<'_>) {
+        let mut names = self.names.write();
+        let entry =
+            |state: &Arc<CollectionState>| (state.schema().namespace.clone(), Entry::Collection(Arc::clone(state)));
+        names.extend(created.iter().map(entry));
+    }
+
+    /// Drops the tables of collections that a transaction has created, which was not committed.
+    ///
+    /// # Errors
+    /// Those of the engine; the tables that are left are dropped at the next open.
+    pub fn drop_uncommitted(&self, created: &[Arc<CollectionState>]) -> Result<()> {
+        let tables = created.iter().flat_map(|state| super::registry::tables_of(state, &state.schema()));
+        tables.map(|table| self.drop_table(&table)).fold(Ok(()), Result::and)
+    }
+}
+
+/// `OperationNotSupportedInTransaction` (263).
+fn not_in_transactions(what: String) -> Error {
+    Error::new(ErrorCode::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, what)
+}
