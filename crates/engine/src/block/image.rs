@@ -449,7 +449,8 @@ const SHORT_BYTES: usize = 16;
 
 /// Splits an entry, behind what it carries in front, into suffix and value. The lengths were checked by
 /// [`Block::parse`].
-#[inline]
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a step of every scan: a call takes longer than what it does")]
 fn split_suffix(entry: &[u8]) -> (&[u8], &[u8]) {
     if let [len, rest @ ..] = entry
         && *len < 0x80

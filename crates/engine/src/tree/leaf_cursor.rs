@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::base::key::head;
+use crate::base::prefetch::CACHE_LINE_BYTES;
 use crate::base::{Entry, Kind, SeqNum, Value};
 use crate::block::{Block, Shape};
 
@@ -244,12 +245,15 @@ impl LeafCursor {
         let Some((leaf, shape)) = &self.leaf else { return false };
         while self.at + 1 < shape.count && !leaf.is_same_key(shape, self.at) {
             self.at += 1;
-            let slot = leaf.slot_of(shape, self.at);
+            let (slot, before) = (leaf.slot_of(shape, self.at), self.value_at);
             self.key.truncate(self.prefix_len);
             leaf.append_suffix(&slot, &mut self.key);
             (self.seqnum, self.kind) = (slot.seqnum, slot.kind);
             (self.value_at, self.value_len) = (slot.value_at, slot.value_len);
-            leaf.prefetch_from(self.value_at + AHEAD_BYTES, self.value_len.clamp(1, AHEAD_BYTES));
+            // Once for each cache line.
+            if slot.value_at / CACHE_LINE_BYTES != before / CACHE_LINE_BYTES || self.value_len >= CACHE_LINE_BYTES {
+                leaf.prefetch_from(self.value_at + AHEAD_BYTES, self.value_len.clamp(1, AHEAD_BYTES));
+            }
             let value = leaf.bytes_at(self.value_at, self.value_len);
             if !go_on(Entry { key: &self.key, seqnum: self.seqnum, kind: self.kind, value }) {
                 return true;

@@ -4,6 +4,8 @@
 //! these are decoded once a group. Integers that are the same for all rows, as `{$sum: 1}` has them, are added up once
 //! a group as well.
 
+use smallvec::SmallVec;
+
 use super::spec::{Gathered, Group, as_in_groups};
 use crate::aggregate::accumulator::{Accumulator, Kind, State};
 use crate::aggregate::lend::KeyRow;
@@ -28,6 +30,8 @@ pub(super) struct Keyed {
     taken: Vec<(usize, Taken)>,
     /// Accumulators that add the same integer for each row.
     repeated: Vec<(usize, i64, bson::Kind)>,
+    /// The sums that are all that is taken, when they are of one field behind those of the id.
+    sums: Option<Sums>,
     /// The values of the fields that are needed.
     slots: Vec<Slot>,
     /// The first fields of the last key, if they are an id.
@@ -75,9 +79,20 @@ impl Begin {
     /// The type bits behind those of the fields, of a key that begins so; nothing when they must be read to tell.
     #[inline]
     fn types_behind<'t>(&self, types: &'t [u8]) -> Option<&'t [u8]> {
+        // One by one, as these are few.
+        let (first, rest) = types.split_at_checked(self.types.len())?;
+        let are_same = first.iter().zip(&self.types).all(|(one, other)| one == other);
         // Default types at the end are left out, so that more bits than these may be of the fields themselves.
-        types.strip_prefix(&*self.types).filter(|rest| rest.is_empty() || !self.is_last)
+        (are_same && (rest.is_empty() || !self.is_last)).then_some(rest)
     }
+}
+
+/// Sums of one field.
+#[derive(Debug)]
+struct Sums {
+    field: usize,
+    /// The positions of the accumulators.
+    of: SmallVec<[usize; 2]>,
 }
 
 #[derive(Debug)]
@@ -175,14 +190,39 @@ impl Keyed {
             slot: slots.used[at],
             null_tells: null_tells[at],
         });
+        let sums = Sums::of(group, &taken, &slots).filter(|sums| skipped > 0 && sums.field >= skipped);
         let empty = (0..slots.count).map(|_| Slot::Number(Value::Null)).collect();
-        Some(Self { fields: read.collect(), id, lead, skipped, taken, repeated, slots: empty, begin: None })
+        Some(Self { fields: read.collect(), id, lead, skipped, taken, repeated, sums, slots: empty, begin: None })
     }
 
     /// Whether keys in the order of their index come group by group.
     pub(super) const fn comes_in_groups(&self) -> bool {
         // Missing fields and null are two ids of a document, and one key.
         self.lead.is_some() && !matches!(self.id, Id::Document(_))
+    }
+
+    /// Adds a key of the group of the one before, if that is seen at once and all that is taken of it are numbers for
+    /// sums, but for what is the same for all rows; whether it was added. That is nearly all keys of large groups.
+    #[inline]
+    pub(super) fn add_same(&self, row: &KeyRow<'_>, gathered: &mut Gathered) -> bool {
+        let (Some(sums), Some(begin)) = (&self.sums, &self.begin) else { return false };
+        if !begin.begins(row.fields) {
+            return false;
+        }
+        let Some(types) = begin.types_behind(row.types) else { return false };
+        let (mut rest, mut types) = (&row.fields[begin.bytes.len()..], TypeReader::new(types));
+        for field in &self.fields[self.skipped..sums.field] {
+            let Some(behind) = skip_field(rest, field.direction, &mut types) else { return false };
+            rest = behind;
+        }
+        let Some((value, _)) = decode_number(rest, self.fields[sums.field].direction, &mut types) else { return false };
+        let Some(number) = value.as_number() else { return false };
+        for at in &sums.of {
+            if let Some(State::Sum(sum)) = gathered.1.get_mut(*at) {
+                sum.add(number, value.kind());
+            }
+        }
+        true
     }
 
     /// Reads a key.
@@ -273,15 +313,6 @@ impl Keyed {
     pub(super) fn add(&self, group: &Group, gathered: &mut Gathered) -> Result<usize> {
         let mut bytes = 0;
         for (at, taken) in &self.taken {
-            // Nearly all that is taken of keys are numbers for sums.
-            if let (Taken::Slot(slot), Some(State::Sum(sum))) = (taken, gathered.1.get_mut(*at))
-                && let Slot::Number(value) = &self.slots[*slot]
-            {
-                if let Some(number) = value.as_number() {
-                    sum.add(number, value.kind());
-                }
-                continue;
-            }
             let value = match taken {
                 Taken::Slot(slot) => self.slots[*slot].view(),
                 Taken::Constant(value) => value.view(),
@@ -300,6 +331,19 @@ impl Keyed {
                 sum.add_times(*number, *kind, rows);
             }
         }
+    }
+}
+
+impl Sums {
+    fn of(group: &Group, taken: &[(usize, Taken)], slots: &Slots<'_>) -> Option<Self> {
+        let slot_of = |(at, taken): &(usize, Taken)| match (taken, &group.fields[*at].1.kind) {
+            (Taken::Slot(slot), Kind::Sum) => Some(*slot),
+            _ => None,
+        };
+        let slot = slot_of(taken.first()?)?;
+        let field = slots.used.iter().position(|used| *used == Some(slot))?;
+        let only = taken.iter().all(|taken| slot_of(taken) == Some(slot));
+        only.then(|| Self { field, of: taken.iter().map(|(at, _)| *at).collect() })
     }
 }
 

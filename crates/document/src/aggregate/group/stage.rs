@@ -76,6 +76,12 @@ fn gather_keys(group: &Group, gathering: &mut Gathering<'_>, mut keyed: Keyed, l
     // The rows of the last group for which what is the same for all was not added yet.
     let mut rows = 0;
     lender.lend(true, &mut |row| {
+        if let (Lent::Key(key), Some(last)) = (&row, gathering.last())
+            && keyed.add_same(key, last)
+        {
+            rows += 1;
+            return Ok(true);
+        }
         let read = match &row {
             Lent::Key(key) => keyed.read(key)?,
             Lent::Document(_) => Read::Unknown,

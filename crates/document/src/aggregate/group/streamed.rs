@@ -39,6 +39,12 @@ impl Streamed {
         }
         let (mut finished, current) = (None, &mut self.current);
         let more = self.lender.lend(true, &mut |row| {
+            if let (Lent::Key(key), Some(gathered)) = (&row, &mut current.gathered)
+                && current.keyed.add_same(key, gathered)
+            {
+                current.rows += 1;
+                return Ok(true);
+            }
             finished = current.take(row)?;
             Ok(finished.is_none())
         })?;
