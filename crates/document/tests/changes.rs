@@ -245,6 +245,28 @@ fn whole_documents_are_shown_before_and_after() {
 }
 
 #[test]
+fn a_collection_that_a_transaction_creates_is_told_of_before_its_documents() {
+    let service = open(&SimEnv::new(1), 1 << 20);
+    run(&service, r#"{"create":"other"}"#);
+    let stages = r#",{"$project":{"operationType":1,"documentKey":1}}"#;
+    let (mut stream, _) = Stream::open(&service, "c", r#"{"showExpandedEvents":true}"#, stages);
+    let session = r#""lsid":{"id":{"$uuid":"00000000-0000-4000-8000-000000000001"}},"txnNumber":{"$numberLong":"4"},"autocommit":false"#;
+    run(&service, &format!(r#"{{"create":"c","startTransaction":true,{session}}}"#));
+    run(&service, &format!(r#"{{"createIndexes":"c","indexes":[{{"key":{{"a":1}},"name":"a"}}],{session}}}"#));
+    run(&service, &format!(r#"{{"insert":"c","documents":[{{"_id":1,"a":1}}],{session}}}"#));
+    assert!(stream.events().is_empty());
+    run_admin(&service, &format!(r#"{{"commitTransaction":1,{session}}}"#));
+    assert_eq!(
+        stream.events(),
+        [
+            r#"{"operationType":"create"}"#,
+            r#"{"operationType":"createIndexes"}"#,
+            r#"{"operationType":"insert","documentKey":{"_id":1}}"#
+        ]
+    );
+}
+
+#[test]
 fn transactions_are_shown_when_they_commit_and_pipelines_filter() {
     let service = open(&SimEnv::new(1), 1 << 20);
     run(&service, r#"{"create":"c"}"#);

@@ -126,9 +126,9 @@ impl<C: KeyCursor> SnapshotIter<C> {
         self.next_elsewhere()
     }
 
-    /// Moves on as [`Self::next`] does, as long as the next keys lie in the same leaf and `take` wants more: it is given
-    /// each key that is seen, with its value. Whether it ended because `take` wants no more; otherwise [`Self::next`]
-    /// goes on. It is to be called after a move that returned true.
+    /// Moves on as [`Self::next`] does, as long as the next keys lie in the same leaf and `take` wants more: it is
+    /// given each key that is seen, with its value. Whether it ended because `take` wants no more; otherwise
+    /// [`Self::next`] goes on. It is to be called after a move that returned true.
     ///
     /// # Errors
     /// As [`Self::next`].
