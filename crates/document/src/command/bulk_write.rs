@@ -1,5 +1,7 @@
 //! The command `bulkWrite`: inserts, updates and deletes of several collections.
 
+use std::ops::Range;
+
 use super::call::{Call, Reply};
 use super::commands::Command;
 use super::commits::Commits;
@@ -9,13 +11,16 @@ use super::insert::check_statements;
 use super::reply::{append_details, count, cursor_option, first_batch, short};
 use super::spec::{Field, FieldType, Privilege, Target};
 use super::statement_ids::StatementIds;
-use super::writes::{DeleteSpec, UpdateSpec, check_fields, check_once, is_set, value};
+use super::together::{TOGETHER_MAX, may_be_together, run_together};
+use super::writes::{DeleteSpec, UpdateSpec, check_fields, check_once, is_set, update_result, value};
 use super::written::{Written, ends_command};
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf};
 use crate::catalog::Namespace;
+use crate::collection::{DeleteStatement, UpdateResult, UpdateStatement};
 use crate::expr::Context;
+use crate::notes::Outcome;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] =
@@ -129,6 +134,21 @@ impl<'r> Operation<'r> {
         Ok(Self { place, what })
     }
 
+    /// Whether it may be in one commit with a statement before it: both change single documents of one collection.
+    fn follows(&self, before: &Self) -> bool {
+        let single = |operation: &Self| !operation.is_multi() && !matches!(operation.what, What::Insert(_));
+        self.place == before.place && single(self) && single(before)
+    }
+
+    /// Compiles an update or a delete; an insert is none.
+    fn compile(&self, context: &Context) -> Option<Result<Statement>> {
+        match self.what {
+            What::Insert(_) => None,
+            What::Update(update) => Some(update.compile(context).map(Statement::Update)),
+            What::Delete(delete) => Some(delete.compile(context).map(Statement::Delete)),
+        }
+    }
+
     const fn is_multi(&self) -> bool {
         match self.what {
             What::Insert(_) => false,
@@ -136,6 +156,13 @@ impl<'r> Operation<'r> {
             What::Delete(delete) => delete.multi,
         }
     }
+}
+
+/// A statement that changes documents, compiled.
+#[derive(Debug)]
+enum Statement {
+    Update(UpdateStatement),
+    Delete(DeleteStatement),
 }
 
 /// The sums that the reply tells.
@@ -173,6 +200,21 @@ impl Done {
             builder.open_document("upserted").append("_id", id.view()).close();
         }
         self.replies.push(builder.finish());
+    }
+
+    /// Adds what an update or a delete did, and whether that was before.
+    fn add_change(&mut self, operation: &Operation<'_>, at: usize, result: &UpdateResult, before: bool) {
+        if matches!(operation.what, What::Update(_)) {
+            let upserted = u64::from(result.upserted.is_some());
+            self.sums.matched += result.matched;
+            self.sums.modified += result.modified;
+            self.sums.upserted += upserted;
+            self.add(at, result.matched + upserted, Some(result.modified), result.upserted.as_ref());
+        } else {
+            self.sums.deleted += result.matched;
+            self.add(at, result.matched, None, None);
+        }
+        self.before.extend(before.then_some(at));
     }
 
     fn add_error(&mut self, at: usize, error: &Error, is_update: bool) {
@@ -236,7 +278,7 @@ fn run(
     done: &mut Done,
 ) -> Result<()> {
     let (context, ordered) = (call.context()?, call.flag("ordered").unwrap_or(true));
-    let mut at = 0;
+    let (mut at, mut alone_until) = (0, 0);
     while let Some(operation) = operations.get(at) {
         call.check()?;
         let target = &targets[operation.place];
@@ -252,12 +294,19 @@ fn run(
             _ => {
                 let collation = call.find(&target.namespace)?.and_then(|entry| entry.collation());
                 let context = context.clone().collated(collation);
-                match change(operation, target, &context, at, ids, done) {
-                    Ok(()) => {}
-                    Err(error) if ends_command(call, &error) => return Err(error),
-                    Err(error) => done.add_error(at, &error, matches!(operation.what, What::Update(_))),
+                let places = at..at
+                    + operations[at..].iter().take(TOGETHER_MAX).take_while(|other| other.follows(operation)).count();
+                if at >= alone_until && change_together(operations, target, &context, places.clone(), ids, done)? {
+                    places.end
+                } else {
+                    alone_until = alone_until.max(places.end);
+                    match change(operation, target, &context, at, ids, done) {
+                        Ok(()) => {}
+                        Err(error) if ends_command(call, &error) => return Err(error),
+                        Err(error) => done.add_error(at, &error, matches!(operation.what, What::Update(_))),
+                    }
+                    at + 1
                 }
-                at + 1
             }
         };
         at = next;
@@ -332,24 +381,51 @@ fn change(
     ids: &StatementIds,
     done: &mut Done,
 ) -> Result<()> {
-    let before = match operation.what {
-        What::Update(update) => {
-            let (result, before) = update.run(target, context, ids.get(at))?;
-            done.sums.matched += result.matched;
-            done.sums.modified += result.modified;
-            done.sums.upserted += u64::from(result.upserted.is_some());
-            let n = result.matched + u64::from(result.upserted.is_some());
-            done.add(at, n, Some(result.modified), result.upserted.as_ref());
-            before
-        }
+    let (result, before) = match operation.what {
+        What::Update(update) => update.run(target, context, ids.get(at))?,
         What::Delete(delete) => {
-            let (deleted, before) = delete.run(target, context, ids.get(at))?;
-            done.sums.deleted += deleted;
-            done.add(at, deleted, None, None);
-            before
+            let (matched, before) = delete.run(target, context, ids.get(at))?;
+            (UpdateResult { matched, ..UpdateResult::default() }, before)
         }
-        What::Insert(_) => false,
+        What::Insert(_) => return Ok(()),
     };
-    done.before.extend(before.then_some(at));
+    done.add_change(operation, at, &result, before);
     Ok(())
+}
+
+/// Runs updates and deletes of single documents of one collection in one commit, where each commit is agreed on.
+/// Whether they were run, or have to run one after the other.
+///
+/// # Errors
+/// Those of [`run_together`].
+fn change_together(
+    operations: &[Operation<'_>],
+    target: &Written<'_, '_>,
+    context: &Context,
+    places: Range<usize>,
+    ids: &StatementIds,
+    done: &mut Done,
+) -> Result<bool> {
+    let all = &operations[places.clone()];
+    if all.len() < 2 || !may_be_together(target.call) {
+        return Ok(false);
+    }
+    // What cannot be compiled is told for its statement.
+    let compiled: Result<Vec<Statement>> = all.iter().filter_map(|operation| operation.compile(context)).collect();
+    let Ok(compiled) = compiled else { return Ok(false) };
+    let creates = all.iter().any(|operation| matches!(operation.what, What::Update(update) if update.upsert));
+    let together = run_together(target, ids, places.clone(), creates, |txn, collection, at| {
+        let UpdateResult { matched, modified, upserted } = match &compiled[at - places.start] {
+            Statement::Update(update) => txn.update(collection, update)?,
+            Statement::Delete(delete) => {
+                UpdateResult { matched: txn.delete_matches(collection, delete)?, ..UpdateResult::default() }
+            }
+        };
+        Ok(Outcome::Changed { matched, modified, upserted })
+    })?;
+    let was_done = together.is_some();
+    for ((at, operation), (outcome, before)) in places.zip(all).zip(together.into_iter().flatten()) {
+        done.add_change(operation, at, &update_result(outcome), before);
+    }
+    Ok(was_done)
 }

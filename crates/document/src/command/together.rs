@@ -1,7 +1,7 @@
 //! The statements of a command that a replica set agrees on together, in one commit in place of one for each.
 //!
-//! Each statement of `update` and `delete` is a transaction of its own. Several of them may be one as well, which the
-//! set agrees on once; that nobody sees some of them without the others, nobody may rely on. When one of them fails
+//! Each statement of `update`, `delete` and `bulkWrite` is a transaction of its own. Several may be one as well, which
+//! the set agrees on once; that nobody sees some of them without the others, nobody may rely on. When one of them fails
 //! nothing is committed, and they run one after the other: those before it are done, and it alone is refused.
 
 use std::ops::Range;

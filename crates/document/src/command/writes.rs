@@ -203,7 +203,8 @@ impl<'r> UpdateSpec<'r> {
     }
 }
 
-fn update_result(outcome: Outcome) -> UpdateResult {
+/// What a statement did that is an update or a delete.
+pub(super) fn update_result(outcome: Outcome) -> UpdateResult {
     match outcome {
         Outcome::Changed { matched, modified, upserted } => UpdateResult { matched, modified, upserted },
         Outcome::Inserted | Outcome::Returned(_) => UpdateResult::default(),
@@ -234,7 +235,7 @@ impl<'r> DeleteSpec<'r> {
     ///
     /// # Errors
     /// Those of the filter and the options.
-    fn compile(&self, context: &Context) -> Result<DeleteStatement> {
+    pub(super) fn compile(&self, context: &Context) -> Result<DeleteStatement> {
         let query = query(self.filter, self.hint, &*with_collation(context, self.collation)?)?;
         Ok(DeleteStatement::new(query, self.multi))
     }
