@@ -5,7 +5,7 @@ use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{
     Batch, CompactionFilter, Database, Decision, Durability, ErrorKind, Layout, Options, Snapshot, Table, TableOptions,
 };
-use spinney_testkit::interrupt;
+use spinney_testkit::interrupt::{self, PATIENCE};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -353,7 +353,7 @@ fn meet(layout: Layout, meets: Meets, flushed: bool, place: u64) -> Option<bool>
         Meets::Put => table.put(key(3), b"mine"),
         Meets::Transaction => txn.commit_with(Durability::Sync),
     };
-    let met = interrupt::at_call(&sim, place, || load(&table, 0..10, b"load"), commit);
+    let met = interrupt::at_call(&sim, (place, PATIENCE), || load(&table, 0..10, b"load"), commit);
     met.worked.expect("room enough");
     let committed = met.acted?;
     let found = entries(&db.snapshot(), &table);
@@ -375,7 +375,7 @@ fn a_commit_at_any_call_of_a_load_is_before_or_behind_it_also_after_a_crash() {
             let met = (0..).map_while(|place| meet(layout, meets, flushed, place));
             let (behind, before): (Vec<_>, Vec<_>) = met.partition(|is_behind| *is_behind);
             let (behind, before) = (behind.len(), before.len());
-            assert!(behind > 1 && before > 1, "{layout:?}, {meets:?}: {before} before a load and {behind} behind it");
+            assert!(behind > 0 && before > 0, "{layout:?}, {meets:?}: {before} before a load and {behind} behind it");
         }
     }
 }

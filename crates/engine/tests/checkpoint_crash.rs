@@ -4,7 +4,8 @@
 use parking_lot::Mutex;
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{Batch, Database, Durability, ErrorKind, Layout, Options, Table, TableOptions};
-use spinney_testkit::{Rng, interrupt, parallel};
+use spinney_testkit::interrupt::{self, PATIENCE};
+use spinney_testkit::{Rng, parallel};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -309,7 +310,7 @@ fn a_commit_at_any_call_of_a_checkpoint_is_in_all_tables_of_the_copy_or_in_none(
             write(1, first_bytes);
             // Each lets the one before go to a memtable of its own.
             let write_more = || (2..5).for_each(|number| write(number, 60_000));
-            let copied = interrupt::at_call(&sim, place, || opened.0.checkpoint(COPY), write_more);
+            let copied = interrupt::at_call(&sim, (place, PATIENCE), || opened.0.checkpoint(COPY), write_more);
             copied.worked.expect("there is room");
             if copied.acted.is_none() {
                 break;

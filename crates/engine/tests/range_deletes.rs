@@ -207,6 +207,23 @@ fn an_erasure_conflicts_with_what_it_meets_and_nothing_else() {
     }
 }
 
+/// Very many entries of a tree that has changed are not looked at one by one; a tree that has not is no reason.
+#[test]
+fn an_erasure_of_very_many_entries_conflicts_with_nothing_that_its_transaction_saw() {
+    for layout in LAYOUTS {
+        let db = open(&SimEnv::new(6));
+        let table = table(&db, layout);
+        let other = db.create_table("other", TableOptions::default()).unwrap();
+        (0..12).for_each(|part| put(&db, &table, part * 1000..(part + 1) * 1000, b"old"));
+        table.compact().unwrap();
+        let mut txn = db.begin();
+        txn.delete_range(&table, &*key(0)..&*key(11_900)).unwrap();
+        put(&db, &other, 0..1, b"new");
+        txn.commit().unwrap_or_else(|error| panic!("{layout:?}: {error}"));
+        assert_eq!(count(&db.snapshot(), &table), 100);
+    }
+}
+
 #[test]
 fn very_many_erasures_do_not_stay() {
     let db = open(&SimEnv::new(7));

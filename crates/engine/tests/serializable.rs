@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::time::Duration;
 
 use spinney::env::sim::SimEnv;
 use spinney::{Batch, Database, ErrorKind, Isolation, Layout, Options, Result, Table, TableOptions, Transaction};
@@ -376,14 +377,14 @@ fn a_commit_at_any_call_of_the_check_of_a_large_serializable_transaction_is_noti
             large.get(key.to_be_bytes()).expect("a read");
         }
         let change = || changed.map(|key| read.put(keys[key].to_be_bytes(), "changed").expect("a put"));
-        let met = interrupt::at_call(&sim, place, || txn.commit(), change);
+        let met = interrupt::at_call(&sim, (place, Duration::from_secs(20)), || txn.commit(), change);
         (met.worked.map_err(|error| error.kind()), met.inside, met.calls)
     };
     let (unchanged, _, calls) = commit(None, u64::MAX);
     assert!(unchanged == Ok(()) && calls > 3, "{unchanged:?} after {calls} calls");
     for (place, key) in (0..3).flat_map(|place| [0, 1, 2].map(|key| (place, key))) {
         let (committed, is_inside, _) = commit(Some(key), place);
-        assert!(is_inside, "the commit latch is held at call {place}");
+        assert!(is_inside, "a latch is held at call {place}");
         assert_eq!(committed, Err(ErrorKind::Conflict), "key {key} before call {place}");
     }
 }

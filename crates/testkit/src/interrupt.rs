@@ -7,8 +7,8 @@ use std::sync::{Arc, mpsc::channel};
 use std::thread;
 use std::time::Duration;
 
-/// The action has met a latch of the operation when it has not ended after this time.
-const PATIENCE: Duration = Duration::from_millis(5);
+/// An action that may meet a latch of the operation has met it when it has not ended after this time.
+pub const PATIENCE: Duration = Duration::from_millis(20);
 
 /// What came of an operation and an action in its middle.
 #[derive(Debug)]
@@ -23,14 +23,14 @@ pub struct Interrupted<W, A> {
     pub inside: bool,
 }
 
-/// Does `work`. Before its call with the number `place`, from zero, another thread does `act`: it ends, or waits for
-/// something that the operation holds, and then both go on.
+/// Does `work`. Before its call with the number `place`, from zero, another thread does `act`: it ends, or has not
+/// ended after `patience`, because it waits for something that the operation holds, and then both go on.
 ///
 /// # Panics
 /// When `act` does.
 pub fn at_call<W, A: Send>(
     sim: &SimEnv,
-    place: u64,
+    (place, patience): (u64, Duration),
     work: impl FnOnce() -> W,
     act: impl FnOnce() -> A + Send,
 ) -> Interrupted<W, A> {
@@ -49,7 +49,7 @@ pub fn at_call<W, A: Send>(
                 && let Ok(meeting) = meeting.lock()
                 && meeting.0.send(()).is_ok()
             {
-                in_time.store(meeting.1.recv_timeout(PATIENCE).is_ok(), Ordering::SeqCst);
+                in_time.store(meeting.1.recv_timeout(patience).is_ok(), Ordering::SeqCst);
             }
         })));
         let worked = work();

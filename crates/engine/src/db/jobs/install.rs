@@ -198,7 +198,6 @@ fn retire_tombstones(
     state.wakers.compact_on_release();
     let (mut snapshots, published) = state.snapshots.live();
     snapshots.push(published);
-    snapshots.sort_unstable();
     // A tombstone of what has expired covers memtables too.
     let needed = match &table.expiry {
         Some(_) => RangeTombstones::clone(&trees.range_tombstones),
