@@ -9,17 +9,19 @@ use crate::query::node::Node;
 
 /// Whether a query's filter and projection need only the fields of an index, and the `_id` that it has, so that its
 /// documents can be made of keys. Where a key has null, which may stand for a missing field, the document is fetched.
-/// An index with a collation has no strings, only their sort keys.
+/// Other fields of the index may have arrays. An index with a collation has no strings, only their sort keys.
 #[must_use]
 pub fn covers(index: &Index, query: &Query, scan: &Scan) -> bool {
-    if index.is_multikey() || query.return_key || !super::fields::is_ordered(index) {
+    if query.return_key || !super::fields::is_ordered(index) {
         return false;
     }
     // A number in a path may be a position of an array, which no key tells.
     if index.paths.iter().any(|path| path.parts().iter().any(Part::is_digits)) {
         return false;
     }
-    let has = |path: &Path| (index.has_ids && path.is_id()) || index.paths.contains(path);
+    let is_plain = |at: Option<usize>| at.is_some_and(|at| index.multikey_of(at) == 0);
+    let has =
+        |path: &Path| (index.has_ids && path.is_id()) || is_plain(index.paths.iter().position(|other| other == path));
     // The sort is the index's, or of its fields.
     let mut needed: Vec<&Path> = query.sort.iter().flat_map(|sort| sort.fields()).map(|(path, _)| path).collect();
     if !paths_of(query.filter.root(), &mut needed) || !needed.iter().all(|path| has(path)) {
@@ -28,7 +30,8 @@ pub fn covers(index: &Index, query: &Query, scan: &Scan) -> bool {
     let shown = query.projection.as_ref().and_then(|projection| projection.plain_paths());
     let Some(shown) = (if query.counts { Some(PlainPaths::new()) } else { shown }) else { return false };
     let fields = index.spec.pattern.fields();
-    let has = |path: &str| (index.has_ids && path == "_id") || fields.iter().any(|field| field.path == path);
+    let has =
+        |path: &str| (index.has_ids && path == "_id") || is_plain(fields.iter().position(|field| field.path == path));
     if !shown.iter().all(|path| has(path)) {
         return false;
     }

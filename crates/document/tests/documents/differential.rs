@@ -434,6 +434,42 @@ fn an_index_never_changes_an_answer() {
     assert!(covered * 100 > cases, "hardly any query was covered: {covered} of {cases}");
 }
 
+#[test]
+fn an_index_covers_dotted_fields_and_those_beside_arrays() {
+    let db = open(&SimEnv::new(1));
+    let collection = db.collection_or_create("d.c").unwrap();
+    db.create_indexes("d.c", &[json(r#"{"key":{"a.b":1,"c":1},"name":"ab_c"}"#)]).unwrap();
+    let insert = |text: &str| collection.insert_one(json(text).view()).unwrap();
+    let is_covered = |filter: &str, projection: &str| {
+        let (filter, projection) = (filter.to_owned(), Some(projection.to_owned()));
+        let case = Case { filter, sort: None, projection, limits: None, collation: None };
+        let whole: Vec<_> = collection.documents().map(Result::unwrap).collect();
+        check(&collection, &case, None, &whole, "arrays beside");
+        matches!(collection.find(case.query(&collection, None).unwrap()).unwrap().plan(), Plan::Covered(_))
+    };
+    for text in [
+        r#"{"_id":1,"a":{"b":1},"c":1}"#,
+        r#"{"_id":2,"a":{"b":2,"x":1},"c":2}"#,
+        r#"{"_id":3,"a":{},"c":3}"#,
+        r#"{"_id":4,"a":5,"c":4}"#,
+        r#"{"_id":5,"c":5}"#,
+    ] {
+        insert(text);
+    }
+    let (filter, shown) = (r#"{"a.b":{"$gte":0}}"#, r#"{"a.b":1,"_id":0}"#);
+    assert!(is_covered(filter, shown) && is_covered(filter, r#"{"a":{"b":1},"c":1,"_id":0}"#));
+    assert!(is_covered(r#"{"a.b":null}"#, shown), "the documents are fetched");
+    insert(r#"{"_id":6,"a":{"b":3},"c":[1,2,2,7]}"#);
+    assert!(is_covered(filter, shown) && is_covered(filter, r#"{"a.b":1}"#));
+    assert!(!is_covered(filter, r#"{"a.b":1,"c":1,"_id":0}"#) && !is_covered(r#"{"a.b":3,"c":7}"#, shown));
+    let group = json(r#"{"v":[{"$group":{"_id":"$a.b","n":{"$sum":1}}},{"$match":{"_id":3}}]}"#);
+    let group = group.view().get("v").unwrap().as_array().unwrap();
+    let groups: Vec<_> = collection.aggregate(group).unwrap().map(|group| group.unwrap().view().to_json()).collect();
+    assert_eq!(groups, [r#"{"_id":3,"n":1}"#], "a document is counted once");
+    insert(r#"{"_id":7,"a":[{"b":1},{"b":8}],"c":1}"#);
+    assert!(!is_covered(filter, shown));
+}
+
 /// The same within a transaction that has written.
 fn transaction_sees_its_writes(db: &Database, collection: &Collection, case: &Case, rng: &mut Rng, depth: usize) {
     let mut txn = db.begin();
