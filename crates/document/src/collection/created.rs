@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::{Error, Result};
+use crate::base::Result;
 use crate::bson::DocumentBuf;
 use crate::catalog::{Catalog, CollectionState, Namespace};
 
@@ -41,23 +41,15 @@ impl Created {
         std::mem::take(&mut self.events)
     }
 
-    /// Commits the transaction by `commit`: then all sessions see the collections. With an error that says that nothing
-    /// was committed they go.
-    pub(super) fn commit(
-        mut self,
-        commit: impl FnOnce() -> Result<()>,
-        is_lost: impl FnOnce(&Error) -> bool,
-    ) -> Result<()> {
+    /// Commits the transaction by `commit`, which waits until its fate is known: then all sessions see the collections.
+    /// With an error they go.
+    pub(super) fn commit(mut self, commit: impl FnOnce() -> Result<()>) -> Result<()> {
         let catalog = Arc::clone(&self.catalog);
         let arrivals = catalog.arrivals();
         let committed = commit();
-        match &committed {
-            Ok(()) => {
-                catalog.arrive(&self.collections, &arrivals);
-                self.collections.clear();
-            }
-            Err(error) if !is_lost(error) => self.collections.clear(),
-            Err(_) => {}
+        if committed.is_ok() {
+            catalog.arrive(&self.collections, &arrivals);
+            self.collections.clear();
         }
         drop(arrivals);
         committed

@@ -271,16 +271,14 @@ impl DocumentTransaction {
             drop(held);
             capped.into_iter().for_each(CappedWrite::committed);
         };
-        let is_lost = |error: &Error| error.is_conflict() || !is_agreed_on;
         let committed = match created {
-            // The names of collections are to be known before anything else is told of them: the fate of the commit is
-            // waited for.
-            Some(created) => {
-                created.commit(|| catalog.commit_transaction(txn, durability, None).map(|()| applied()), is_lost)
-            }
+            // The names of collections are to be known before anything else is told of them.
+            Some(created) => created.commit(|| catalog.commit_transaction(txn, durability, None).map(|()| applied())),
             None if is_agreed_on => catalog.commit_transaction(txn, durability, Some(Box::new(applied))),
             None => catalog.commit_transaction(txn, durability, None).map(|()| applied()),
         };
+        // Others may be committed after all.
+        let is_lost = |error: &Error| error.is_conflict() || !is_agreed_on;
         committed.map_err(|error| if is_lost(&error) { claims.labeled(error) } else { error })
     }
 

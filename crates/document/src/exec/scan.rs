@@ -205,18 +205,23 @@ impl IndexScan {
                 continue;
             };
             let (directions, filters, met, unique) = (&*self.directions, &*self.filters, &mut self.met, self.unique);
-            let is_enough = walk.each(|key, value| {
-                run.count_key()?;
-                let entry = IndexEntry { key, value, directions, unique };
-                if !takes(filters, directions, key) {
-                    return Ok(true);
-                }
-                let again = match met {
-                    None => false,
-                    Some(met) => !met.insert(entry.parts()?.id.to_vec()),
-                };
-                Ok(again || take(entry)?)
-            })?;
+            let is_enough = if filters.is_empty() && met.is_none() {
+                walk.each(|key, value| {
+                    run.count_key()?;
+                    take(IndexEntry { key, value, directions, unique })
+                })?
+            } else {
+                walk.each(|key, value| {
+                    run.count_key()?;
+                    let entry = IndexEntry { key, value, directions, unique };
+                    let is_row = takes(filters, directions, key)
+                        && match met {
+                            None => true,
+                            Some(met) => met.insert(entry.parts()?.id.to_vec()),
+                        };
+                    Ok(!is_row || take(entry)?)
+                })?
+            };
             if is_enough {
                 return Ok(true);
             }
