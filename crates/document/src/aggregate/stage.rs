@@ -367,7 +367,12 @@ pub struct Parser<'c> {
     /// The constants of the command.
     pub context: &'c Context,
     table: Table,
+    /// The pipelines around this one.
+    depth: usize,
 }
+
+/// The most pipelines within each other, besides the outermost one.
+const DEPTH_MAX: usize = 20;
 
 /// The most stages of a pipeline.
 const STAGES_MAX: usize = 1000;
@@ -376,7 +381,7 @@ impl<'c> Parser<'c> {
     /// A parser with a table of stages.
     #[must_use]
     pub const fn new(context: &'c Context, table: Table) -> Self {
-        Self { context, table }
+        Self { context, table, depth: 0 }
     }
 
     /// The stages by their names.
@@ -388,7 +393,7 @@ impl<'c> Parser<'c> {
     /// A parser with the same stages and other constants.
     #[must_use]
     pub const fn with<'d>(&self, context: &'d Context) -> Parser<'d> {
-        Parser { context, table: self.table }
+        Parser { context, table: self.table, depth: self.depth }
     }
 
     /// Reads a pipeline.
@@ -411,9 +416,14 @@ impl<'c> Parser<'c> {
     /// Reads the pipeline within a stage that reads a collection.
     ///
     /// # Errors
-    /// As [`Self::pipeline`]; `InvalidNamespace` (73) for stages that are about the server.
+    /// As [`Self::pipeline`]; `MaxSubPipelineDepthExceeded` (232) for the 21st pipeline within others;
+    /// `InvalidNamespace` (73) for stages that are about the server.
     pub fn inner(&self, stages: Array<'_>) -> Result<Pipeline> {
-        let pipeline = self.pipeline(stages)?;
+        if self.depth >= DEPTH_MAX {
+            let what = format!("Maximum number of nested sub-pipelines exceeded. Limit is {DEPTH_MAX}");
+            return Err(Error::new(ErrorCode::MAX_SUB_PIPELINE_DEPTH_EXCEEDED, what));
+        }
+        let pipeline = Self { depth: self.depth + 1, ..*self }.pipeline(stages)?;
         let of_server = ["$currentOp", "$listLocalSessions", "$listSessions"];
         match pipeline.stages.first().filter(|stage| of_server.contains(&stage.name())) {
             None => Ok(pipeline),

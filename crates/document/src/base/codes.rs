@@ -113,6 +113,7 @@ codes! {
     INVALID_INDEX_SPECIFICATION_OPTION = 197 "InvalidIndexSpecificationOption";
     KEY_TOO_LONG = 17280 "KeyTooLong";
     TRANSACTION_TOO_OLD = 225 "TransactionTooOld";
+    MAX_SUB_PIPELINE_DEPTH_EXCEEDED = 232 "MaxSubPipelineDepthExceeded";
     CURSOR_KILLED = 237 "CursorKilled";
     NOT_IMPLEMENTED = 238 "NotImplemented";
     NO_SUCH_TRANSACTION = 251 "NoSuchTransaction";

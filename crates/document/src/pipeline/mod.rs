@@ -12,6 +12,7 @@ pub mod head;
 mod merge;
 mod replace;
 mod report;
+mod sample;
 pub mod storage;
 pub mod view;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::collections::{Collections, Watch};
 use super::head::Head;
+use super::sample::Draws;
 use super::{merge, replace, report, view};
 use crate::aggregate::lend::{Lender, Take};
 use crate::aggregate::{self, NoStorage, Output, Pipeline, Report, Rows, Run, Source, Storage};
@@ -119,6 +120,13 @@ impl Stored {
         let Some(state) = &self.state else {
             return head.rest.run(Box::new(std::iter::empty()), run);
         };
+        let sampled = pipeline.stages().first().and_then(|stage| stage.as_sample());
+        if let Some(size) = sampled.filter(|_| self.hint.is_none()) {
+            let Collections { reader, watch, .. } = &*self.collections;
+            if let Some(draws) = Draws::begin(reader, &state.table, size, watch, run)? {
+                return pipeline.clone().without_first(1).run(Box::new(draws), run);
+            }
+        }
         head.query.hint.clone_from(&self.hint);
         head.query.collation.clone_from(&run.context.collation);
         head.query.memory = Some(Arc::clone(&run.memory));

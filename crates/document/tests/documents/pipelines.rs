@@ -6,13 +6,14 @@ use std::sync::Arc;
 use spinney::env::sim::SimEnv;
 use spinney_document::aggregate::{self, Memory, Run};
 use spinney_document::bson::{Array, Document, DocumentBuf, Value};
+use spinney_document::collection::WriteOptions;
 use spinney_document::expr::Context;
 use spinney_document::path::Sort;
 use spinney_document::pipeline::aggregation::AggregateOptions;
 use spinney_document::plan::Query;
 use spinney_document::projection::{Projection, Use};
 use spinney_document::query::Filter;
-use spinney_document::{Database, Result, doc};
+use spinney_document::{Collection, Database, Result, doc};
 
 use super::collections::{json, open};
 
@@ -407,4 +408,75 @@ fn sorts_of_queries_go_on_in_tables_where_they_may() {
         assert_eq!(found(Some(little()), limit), refused);
     }
     assert_eq!(db.engine().tables().unwrap().len(), tables);
+}
+
+/// Documents `0..count`, a part of them written again, so that they lie in several trees.
+fn many(count: i64) -> (Database, Collection) {
+    let options = spinney::Options::default().memory_bytes(16 << 20);
+    let engine = spinney::Database::builder("/db").options(options).env(SimEnv::new(1).env()).open().unwrap();
+    let db = Database::with_engine(engine).unwrap();
+    let collection = db.collection_or_create("t.c").unwrap();
+    for part in (0..count).collect::<Vec<_>>().chunks(1000) {
+        let documents: Vec<_> = part.iter().map(|id| doc! {"_id": *id, "text": "some text that is the same"}).collect();
+        collection.insert_many(documents.iter().map(DocumentBuf::view), true, WriteOptions::default()).unwrap();
+    }
+    for table in db.engine().tables().unwrap() {
+        table.flush().unwrap();
+    }
+    for id in (0..count).step_by(7) {
+        collection.replace_by_id(id, doc! {"_id": id, "text": "another"}.view()).unwrap();
+    }
+    (db, collection)
+}
+
+fn sampled(collection: &Collection, size: i64) -> Vec<i64> {
+    let stages = json(&format!(r#"{{"v":[{{"$sample":{{"size":{size}}}}}]}}"#));
+    let stages = stages.view().get("v").unwrap().as_array().unwrap();
+    let found = collection.aggregate(stages).unwrap();
+    found.map(|found| found.unwrap().view().get("_id").unwrap().as_exact_i64().unwrap()).collect()
+}
+
+#[test]
+fn a_sample_has_each_document_about_as_often_and_none_twice() {
+    let (_db, collection) = many(100_000);
+    let (mut buckets, mut total) = (vec![0_u32; 50], 0_u32);
+    for _ in 0..100 {
+        let found = sampled(&collection, 20);
+        assert_eq!(found.len(), 20);
+        assert_eq!(found.iter().collect::<std::collections::BTreeSet<_>>().len(), 20, "{found:?}");
+        for id in found {
+            buckets[usize::try_from(id / 2000).unwrap()] += 1;
+            total += 1;
+        }
+    }
+    let expected = f64::from(total) / 50.0;
+    let squares: f64 = buckets.iter().map(|count| (f64::from(*count) - expected).powi(2) / expected).sum();
+    // Of 49 degrees of freedom: above 100 in one of 20,000 cases when all are as likely.
+    assert!(squares < 100.0, "{squares}: {buckets:?}");
+}
+
+#[test]
+fn a_sample_of_many_or_of_a_small_collection_is_right() {
+    let (db, collection) = many(3000);
+    for size in [1, 10, 2999, 3000, 5000] {
+        let mut found = sampled(&collection, size);
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len(), usize::try_from(size.min(3000)).unwrap());
+    }
+    collection.delete_many(json("{}").view()).unwrap();
+    assert!(sampled(&collection, 3).is_empty());
+    drop(db);
+}
+
+#[test]
+fn pipelines_within_others_have_a_greatest_depth() {
+    let nested = |depth| {
+        let lookup = |inner: String, _| format!(r#"{{"$lookup":{{"from":"x","as":"y","pipeline":[{inner}]}}}}"#);
+        let stages = (0..depth).fold(String::new(), lookup);
+        let stages = json(&format!(r#"{{"v":[{{"$facet":{{"f":[{stages}]}}}}]}}"#));
+        let stages = stages.view().get("v").unwrap().as_array().unwrap();
+        aggregate::parse(stages, &Context::default()).map(drop).map_err(|error| error.code().number())
+    };
+    assert_eq!((nested(20), nested(21)), (Ok(()), Err(232)));
 }
