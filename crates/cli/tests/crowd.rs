@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, Builder};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// What a server may take at most while hostile clients send it all that they can: eight messages of 48 MB in several
@@ -84,8 +84,8 @@ impl Connection {
 
     fn send(&mut self, opcode: OpCode, body: &[u8]) -> std::io::Result<()> {
         let header = Header { len: HEADER_BYTES + body.len(), request_id: 1, response_to: 0, opcode };
-        self.0.write_all(&header.to_bytes())?;
-        self.0.write_all(body)
+        // One packet, as drivers send it.
+        self.0.write_all(&[&header.to_bytes()[..], body].concat())
     }
 
     /// The body of the next message.
@@ -345,26 +345,35 @@ fn idle_connections_cost_little() {
     }
 }
 
-/// Requests a second of so many clients.
-fn throughput(server: &Server, clients: u64, time: Duration) -> f64 {
-    let (done, stop, served) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
-    let rate = thread::scope(|scope| {
-        for client in 0..clients {
-            let (done, stop, served) = (&done, &stop, &served);
-            let mut connection = server.connect();
-            let work = move || {
-                let request = json(&format!(r#"{{"find":"c","filter":{{"_id":{}}},"$db":"app"}}"#, client % 100));
-                for number in 0.. {
-                    connection.send_command(request.view()).unwrap();
-                    connection.receive().unwrap();
-                    done.fetch_add(1, Ordering::Relaxed);
-                    served.fetch_add(u64::from(number == 0), Ordering::Relaxed);
-                    if stop.load(Ordering::Relaxed) {
-                        break;
+/// Threads that drive many connections.
+const DRIVERS: u64 = 2;
+
+/// Requests a second of so many connections, of which each has always sent a request that is not answered yet. Few
+/// threads drive them, so that it is not the client that costs more with each connection.
+fn throughput(server: &Server, connections: u64, time: Duration) -> f64 {
+    let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for driver in 0..DRIVERS {
+            let (done, stop) = (&done, &stop);
+            let own = (driver..connections).step_by(usize::try_from(DRIVERS).unwrap());
+            let mut own: Vec<_> = own
+                .map(|client| {
+                    let request = format!(r#"{{"find":"c","filter":{{"_id":{}}},"$db":"app"}}"#, client % 100);
+                    (server.connect(), json(&request))
+                })
+                .collect();
+            scope.spawn(move || {
+                own.iter_mut().for_each(|(connection, request)| connection.send_command(request.view()).unwrap());
+                while !stop.load(Ordering::Relaxed) {
+                    for (connection, request) in &mut own {
+                        connection.receive().unwrap();
+                        connection.send_command(request.view()).unwrap();
+                        done.fetch_add(1, Ordering::Relaxed);
                     }
                 }
-            };
-            Builder::new().stack_size(64 << 10).spawn_scoped(scope, work).unwrap();
+                // Each has an answer.
+                own.iter_mut().for_each(|(connection, _)| drop(connection.receive().unwrap()));
+            });
         }
         // All have begun.
         thread::sleep(time / 4);
@@ -374,20 +383,19 @@ fn throughput(server: &Server, clients: u64, time: Duration) -> f64 {
         let rate = f64::from(u32::try_from(requests).unwrap()) / begun.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
         rate
-    });
-    assert_eq!(served.into_inner(), clients, "each has an answer");
-    rate
+    })
 }
 
 #[test]
 fn many_busy_connections_are_all_served() {
     let many = count_from_env("SPINNEY_BUSY_CONNECTIONS", 200);
-    let time = if many < 1000 { Duration::from_millis(500) } else { Duration::from_secs(10) };
+    let time = if many < 1000 { Duration::from_millis(500) } else { Duration::from_secs(5) };
     let server = Server::start("", &[]);
     fill(&server);
-    let few = throughput(&server, 64, time);
-    let all = throughput(&server, many, time);
-    eprintln!("64 connections: {few:.0} requests a second; {many}: {all:.0}, {:.2} of that", all / few);
+    for _ in 0..if many < 1000 { 1 } else { 3 } {
+        let (few, all) = (throughput(&server, 64, time), throughput(&server, many, time));
+        eprintln!("64 connections: {few:.0} requests a second; {many}: {all:.0}, {:.2} of that", all / few);
+    }
 }
 
 #[test]
