@@ -38,7 +38,7 @@ pub use db::{
 };
 pub use log::LogCompression;
 pub use table::estimate::Estimate;
-pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape, ValuesShape};
+pub use table::shape::{BTreeShape, IndexShape, LevelShape, RunShape, Shape, ValuesShape};
 pub use table::{Layout, TableOptions};
 pub use tree::compaction_filter::{CompactionFilter, Decision};
 pub use tree::operator::{Add, MergeOperator};

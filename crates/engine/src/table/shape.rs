@@ -99,3 +99,19 @@ pub struct BTreeShape {
     /// Bytes of the file that hold nothing now.
     pub free_bytes: u64,
 }
+
+/// What lookups in a table read before they come to a leaf: while all of it is in memory, a get reads at most one leaf
+/// of each tree that may hold its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct IndexShape {
+    /// Leaf blocks of all trees.
+    pub leaves: u64,
+    /// Bytes of them on disk; of a B-tree with its branches.
+    pub leaf_bytes: u64,
+    /// Bytes of the indexes of runs, and of the branches of a B-tree as if they were full.
+    pub index_bytes: u64,
+    /// Bytes of the filters of runs.
+    pub filter_bytes: u64,
+}

@@ -117,6 +117,8 @@ pub enum RunArgs {
     Link(With<crate::experiments::link::Link>),
     /// Single operations, with the names of `db_bench`
     Kv(With<crate::experiments::kv::Kv>),
+    /// How cost grows with the data: Spinney's own policies on tables of which only the sizes are there
+    Scale(With<crate::experiments::scale::Scale>),
     /// The six core workloads of YCSB
     Ycsb(With<crate::experiments::ycsb::Ycsb>),
     /// The operations of a document database, on documents of 1 KB with three indexes
@@ -152,6 +154,7 @@ impl RunArgs {
             Self::Journal(with) => (Experiment::Journal(with.experiment), with.common, with.output),
             Self::Link(with) => (Experiment::Link(with.experiment), with.common, with.output),
             Self::Kv(with) => (Experiment::Kv(with.experiment), with.common, with.output),
+            Self::Scale(with) => (Experiment::Scale(with.experiment), with.common, with.output),
             Self::Ycsb(with) => (Experiment::Ycsb(with.experiment), with.common, with.output),
             Self::Documents(with) => (Experiment::Documents(with.experiment), with.common, with.output),
             Self::InsertDocuments(with) => (Experiment::InsertDocuments(with.experiment), with.common, with.output),

@@ -57,13 +57,15 @@ pub(super) fn run(args: RunArgs, host: &Host, stop: &Stop, out: &mut dyn Write) 
     }
     report.partial = stop.asked();
     report.remarks = report::remarks(&report);
-    if output.dir.is_some() && experiment.resumes() && (report.partial || !report.runs.iter().all(is_over)) {
+    let goes_on = output.dir.is_some() && experiment.resumes() && (report.partial || !report.runs.iter().all(is_over));
+    if goes_on {
         scratch.keep(true);
-        report
-            .remarks
-            .push(format!("the same command with --resume goes on with what {} has", scratch.path().display()));
     }
-    finish(&report, &output, out)
+    let finished = finish(&report, &output, out);
+    if goes_on {
+        writeln!(out, "the same command with --resume goes on with what {} has", scratch.path().display())?;
+    }
+    finished
 }
 
 /// The directory for the data: empty, or with what an interrupted run of the same options left.

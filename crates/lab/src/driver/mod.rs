@@ -38,8 +38,8 @@ pub use documents::{Condition, Conflict, Documents, Field, Find, Found, IndexSpe
 pub use engine::Engine;
 pub use lacks::{Lacks, unless_lacking};
 pub use null::Null;
-pub use spinney::{Spinney, engines};
-pub use state::{Counters, LevelShape, LevelWork, TableShape};
+pub use spinney::{Spinney, engines, table_options as spinney_table_options};
+pub use state::{Counters, IndexSize, LevelShape, LevelWork, TableShape};
 pub use store::Store;
 #[cfg(test)]
 use wrong::Wrong;

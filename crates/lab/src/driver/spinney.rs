@@ -6,7 +6,7 @@ use super::config::{Compression, Config, Durability, TableId, TableSpec};
 use super::engine::Engine;
 use super::lacks::Lacks;
 use super::spinney_parts::{compaction_debt, counters, env, is_log, level_work, options, shape};
-use super::state::{Counters, LevelWork, TableShape};
+use super::state::{Counters, IndexSize, LevelWork, TableShape};
 use super::store::Store;
 use anyhow::{Result, ensure};
 use spinney::base::num::usize_of;
@@ -24,13 +24,13 @@ pub struct Spinney {
 /// All layouts as engines.
 #[must_use]
 pub fn engines() -> Vec<Box<dyn Engine>> {
-    let engine = |name, layout| -> Box<dyn Engine> { Box::new(Spinney { name, layout }) };
-    vec![
-        engine("spinney-btree", Layout::BTree),
-        engine("spinney-lsm", Layout::Lsm),
-        engine("spinney-lsm-tiered", Layout::LsmTiered),
-    ]
+    let engine = |(name, layout)| -> Box<dyn Engine> { Box::new(Spinney { name, layout }) };
+    LAYOUTS.into_iter().map(engine).collect()
 }
+
+/// The layouts by the names of their engines.
+const LAYOUTS: [(&str, Layout); 3] =
+    [("spinney-btree", Layout::BTree), ("spinney-lsm", Layout::Lsm), ("spinney-lsm-tiered", Layout::LsmTiered)];
 
 struct SpinneyStore {
     db: Database,
@@ -39,6 +39,34 @@ struct SpinneyStore {
     durability: spinney::Durability,
     isolation: Isolation,
     settings: Vec<(String, String)>,
+}
+
+/// The options of a table with point reads of the engine with a name, if it is one of ours.
+#[must_use]
+pub fn table_options(engine: &str, config: &Config) -> Option<TableOptions> {
+    let (_, layout) = LAYOUTS.into_iter().find(|(name, _)| *name == engine)?;
+    let options = layout_options(layout, config).filter_bits_per_key(config.filter_bits);
+    let block_bytes = config.block_bytes.unwrap_or(options.block_bytes);
+    Some(options.block_bytes(block_bytes))
+}
+
+fn layout_options(layout: Layout, config: &Config) -> TableOptions {
+    let defaults = TableOptions::default();
+    TableOptions::default()
+        .layout(layout)
+        .compression(match config.compression {
+            Compression::None => spinney::Compression::None,
+            Compression::Lz4 => spinney::Compression::Lz4,
+            Compression::Zstd => spinney::Compression::Zstd,
+        })
+        .fanout(config.fanout.unwrap_or(defaults.fanout))
+        // The target of the first level is four runs.
+        .run_bytes_max(config.level1_bytes.map_or(defaults.run_bytes_max, |bytes| bytes / 4))
+        .logged(config.durability != Durability::NoLog)
+        .large_value_bytes(match layout {
+            Layout::BTree => 0,
+            _ => config.large_value_bytes.unwrap_or(defaults.large_value_bytes),
+        })
 }
 
 struct SpinneyClient<'a> {
@@ -66,22 +94,7 @@ impl Engine for Spinney {
 
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
         let (options, durability) = options(config);
-        let defaults = TableOptions::default();
-        let table_options = TableOptions::default()
-            .layout(self.layout)
-            .compression(match config.compression {
-                Compression::None => spinney::Compression::None,
-                Compression::Lz4 => spinney::Compression::Lz4,
-                Compression::Zstd => spinney::Compression::Zstd,
-            })
-            .fanout(config.fanout.unwrap_or(defaults.fanout))
-            // The target of the first level is four runs.
-            .run_bytes_max(config.level1_bytes.map_or(defaults.run_bytes_max, |bytes| bytes / 4))
-            .logged(config.durability != Durability::NoLog)
-            .large_value_bytes(match self.layout {
-                Layout::BTree => 0,
-                _ => config.large_value_bytes.unwrap_or(defaults.large_value_bytes),
-            });
+        let table_options = layout_options(self.layout, config);
         let settings = vec![
             ("layout".to_owned(), self.layout.name().to_owned()),
             ("memory".to_owned(), crate::text::bytes(options.memory_bytes)),
@@ -165,6 +178,18 @@ impl Store for SpinneyStore {
 
     fn counters(&self) -> Result<Counters> {
         Ok(counters(&self.db))
+    }
+
+    fn index_size(&self) -> Result<IndexSize> {
+        let mut sum = IndexSize::default();
+        for table in &self.tables {
+            let shape = table.index_shape()?;
+            sum.leaves += shape.leaves;
+            sum.leaf_bytes += shape.leaf_bytes;
+            sum.index_bytes += shape.index_bytes;
+            sum.filter_bytes += shape.filter_bytes;
+        }
+        Ok(sum)
     }
 
     fn level_work(&self) -> Result<Vec<LevelWork>> {

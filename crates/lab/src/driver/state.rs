@@ -57,6 +57,19 @@ pub struct LevelWork {
     pub debt_bytes: Option<u64>,
 }
 
+/// What lookups read before they come to a leaf, of all tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexSize {
+    /// Leaf blocks.
+    pub leaves: u64,
+    /// Bytes of them on disk; of a B-tree with its branches.
+    pub leaf_bytes: u64,
+    /// Bytes of indexes of runs, and of branches of B-trees.
+    pub index_bytes: u64,
+    /// Bytes of filters.
+    pub filter_bytes: u64,
+}
+
 /// Counters of an engine; `None` where it does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {

@@ -2,7 +2,7 @@
 
 use super::client::Client;
 use super::lacks::Lacks;
-use super::state::{Counters, LevelWork, TableShape};
+use super::state::{Counters, IndexSize, LevelWork, TableShape};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
@@ -103,6 +103,14 @@ pub trait Store: Send + Sync {
     /// What the engine says.
     fn compaction_debt(&self) -> Result<Option<u64>> {
         Ok(None)
+    }
+
+    /// How large the indexes and filters of all tables are, in memory or not.
+    ///
+    /// # Errors
+    /// [`Lacks`], or what the engine says.
+    fn index_size(&self) -> Result<IndexSize> {
+        Err(Lacks::new("no word of how large its indexes are").into())
     }
 
     /// Whether a file of the database is redo log.

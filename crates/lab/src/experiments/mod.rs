@@ -11,6 +11,7 @@ pub mod insert;
 pub mod journal;
 pub mod kv;
 pub mod link;
+pub mod scale;
 pub mod shape;
 mod tally;
 pub mod ycsb;
@@ -43,6 +44,8 @@ pub enum Experiment {
     Link(link::Link),
     /// See [`kv`].
     Kv(kv::Kv),
+    /// See [`scale`].
+    Scale(scale::Scale),
     /// See [`ycsb`].
     Ycsb(ycsb::Ycsb),
     /// See [`documents`].
@@ -63,6 +66,7 @@ macro_rules! each {
             Experiment::Journal($it) => $body,
             Experiment::Link($it) => $body,
             Experiment::Kv($it) => $body,
+            Experiment::Scale($it) => $body,
             Experiment::Ycsb($it) => $body,
             Experiment::Documents($it) => $body,
             Experiment::InsertDocuments($it) => $body,

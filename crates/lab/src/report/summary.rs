@@ -107,11 +107,11 @@ impl<'r> Summary<'r> {
         self.engines.iter().position(|engine| engine.name == name)
     }
 
-    /// Whether there is anything to show of a step: an engine did it, or could not.
+    /// Whether there is anything to show of a step: an engine did it, or could not, or it has figures of its own.
     #[must_use]
     pub fn is_shown(&self, step: usize) -> bool {
         let mut all = self.cells[step].iter().flatten();
-        all.any(|(_, step)| step.done().is_some() || step.skipped.is_some())
+        all.any(|(_, step)| step.done().is_some() || step.skipped.is_some() || !step.figures.is_empty())
     }
 
     /// Whether it is known of any engine's step what the whole machine did meanwhile.

@@ -1,10 +1,12 @@
 //! The shape of a table, as its users see it.
 
-use crate::base::num::u64_of;
+use crate::base::Result;
+use crate::base::num::{u64_of, usize_of32};
 use crate::db::state::table::TableState;
 use crate::table::Level;
-use crate::table::shape::{BTreeShape, LevelShape, RunShape, Shape, ValuesShape};
+use crate::table::shape::{BTreeShape, IndexShape, LevelShape, RunShape, Shape, ValuesShape};
 use crate::table::{Trees, policy};
+use crate::tree::btree::branch_bytes;
 
 /// The trees that a table has now.
 pub(crate) fn shape_of(state: &TableState) -> Shape {
@@ -41,6 +43,26 @@ pub(crate) fn shape_of(state: &TableState) -> Shape {
         viewed: version.view.as_ref().map_or(0, |view| u64_of(view.count())),
         held: !state.compacts_itself(),
     }
+}
+
+/// The leaves, indexes and filters of the trees that a table has now.
+pub(crate) fn index_shape_of(state: &TableState) -> Result<IndexShape> {
+    let trees = state.trees();
+    let mut shape = IndexShape::default();
+    for handle in trees.runs() {
+        let sections = handle.run.sections()?;
+        shape.leaves += sections.leaves;
+        shape.leaf_bytes += sections.leaf_bytes;
+        shape.index_bytes += sections.index_bytes;
+        shape.filter_bytes += sections.filter_bytes;
+    }
+    if let Some(root) = &trees.btree {
+        let branch_bytes = branch_bytes(usize_of32(state.options.block_bytes));
+        shape.leaves += root.meta().leaves;
+        shape.leaf_bytes += root.meta().live_bytes();
+        shape.index_bytes += root.meta().branches * u64_of(branch_bytes);
+    }
+    Ok(shape)
 }
 
 /// The value files of a table.

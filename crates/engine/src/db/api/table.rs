@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use crate::base::{Error, Result, TableId, Value};
 use crate::table::TableOptions;
-use crate::table::shape::Shape;
+use crate::table::shape::{IndexShape, Shape};
 
 use super::batch::Batch;
 use super::bulk_load::BulkLoad;
 use super::key_range::KeyRange;
 use super::range::Range;
-use super::shape::shape_of;
+use super::shape::{index_shape_of, shape_of};
 use super::snapshot::Snapshot;
 use super::table_handle::Table;
 
@@ -334,5 +334,33 @@ impl Table {
     /// `Closed`, `Invalid` when the table was dropped.
     pub fn shape(&self) -> Result<Shape> {
         Ok(shape_of(self.open_state()?))
+    }
+
+    /// The leaves, indexes and filters that the table's trees have now: how much memory lookups need so that they read
+    /// leaves only. It reads the end of each run that was not used since the database was opened.
+    ///
+    /// ```
+    /// # fn main() -> spinney::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = spinney::Database::open(dir.path().join("db"), spinney::Options::default())?;
+    /// # let table = db.create_table("t", spinney::TableOptions::default())?;
+    /// let mut batch = spinney::Batch::new();
+    /// for key in 0..10_000_u32 {
+    ///     batch.put(&table, &key.to_be_bytes(), &[7; 100]);
+    /// }
+    /// db.write_with(&batch, spinney::Durability::Buffered)?;
+    /// table.flush()?;
+    /// let shape = table.index_shape()?;
+    /// // Filters have ten bits for each key, and indexes a few bytes for each leaf.
+    /// assert!((12_000..15_000).contains(&shape.filter_bytes));
+    /// assert!(shape.leaves > 100 && shape.index_bytes < 40 * shape.leaves);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Io`, `Corruption`, `Closed`, `Invalid` when the table was dropped.
+    pub fn index_shape(&self) -> Result<IndexShape> {
+        index_shape_of(self.open_state()?)
     }
 }

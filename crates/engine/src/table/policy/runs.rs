@@ -1,10 +1,12 @@
 //! What the policies ask of a table's runs: where they are, what keys they span, how large they are.
 
-use crate::base::SeqNum;
-use crate::table::level::{LEVELS, RunHandle};
+use std::sync::Arc;
+
+use crate::base::{FileId, SeqNum};
+use crate::table::level::{LEVELS, Level, RunHandle};
 use crate::table::options::TableOptions;
 use crate::table::trees::Trees;
-use crate::tree::run::RunMeta;
+use crate::tree::run::{Run, RunMeta};
 
 /// The indexes of the levels that hold runs, from the top down.
 pub(super) fn occupied(trees: &Trees) -> impl Iterator<Item = usize> + '_ {
@@ -30,11 +32,12 @@ pub(super) fn span<'a>(runs: impl Iterator<Item = &'a RunHandle>) -> Option<(&'a
 
 /// The runs of a level that touch the key range.
 pub(super) fn overlapping(trees: &Trees, level: usize, (low, high): (&[u8], &[u8])) -> Vec<RunHandle> {
-    let touches = |handle: &RunHandle| {
-        let (smallest, largest) = key_range(handle);
-        smallest <= high && low <= largest
-    };
-    trees.levels[level].handles().filter(touches).collect()
+    // The runs of a level are disjoint, and in the order of their keys. There may be very many.
+    let Level { ids, runs, .. } = &trees.levels[level];
+    let from = runs.partition_point(|run| *run.meta().largest < *low);
+    let until = runs.partition_point(|run| *run.meta().smallest <= *high).max(from);
+    let handle = |(id, run): (&FileId, &Arc<Run>)| RunHandle { id: *id, run: Arc::clone(run) };
+    ids[from..until].iter().zip(&runs[from..until]).map(handle).collect()
 }
 
 /// Whether any tree below `level` holds keys in the range.

@@ -38,6 +38,7 @@ mod verify;
 pub use cursor::BTreeCursor;
 pub use format::TreeMeta;
 pub use leaves::TreeLeaves;
+pub use output::branch_bytes;
 pub use root::TreeRoot;
 pub use tree::{BTree, MergePermit, PendingRoot, TreeOptions};
 pub use verify::TreeReport;

@@ -21,6 +21,12 @@ use crate::store::ExtentWriter;
 const BRANCH_FACTOR: usize = 4;
 const BRANCH_BYTES: usize = 16 << 10;
 
+/// The size that branches of a tree with leaves of this size are filled up to, in bytes.
+#[must_use]
+pub fn branch_bytes(block_bytes: usize) -> usize {
+    (block_bytes * BRANCH_FACTOR).min(BRANCH_BYTES).max(block_bytes)
+}
+
 /// How many blocks and entries were written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Written {
@@ -54,7 +60,7 @@ impl<'a> Output<'a> {
         let block_bytes = usize_of32(block_bytes);
         // A block and its frame's header together fill whole units.
         let payload = |bytes: usize| bytes.saturating_sub(FRAME_HEADER_BYTES).max(1);
-        let branch_bytes = (block_bytes * BRANCH_FACTOR).min(BRANCH_BYTES).max(block_bytes);
+        let branch_bytes = branch_bytes(block_bytes);
         Self {
             file,
             writer,

@@ -21,6 +21,7 @@ mod open_filter;
 mod readahead;
 mod reader;
 mod section_builders;
+mod sections;
 mod separator;
 mod sticky_error;
 mod tail;
@@ -35,6 +36,7 @@ pub use level::{LevelCursor, are_apart, run_of};
 pub use lookup::IndexPos;
 pub use meta::{Reference, RunMeta};
 pub use reader::Run;
+pub use sections::Sections;
 pub use verify::RunReport;
 pub use view::{View, ViewBuilder};
 

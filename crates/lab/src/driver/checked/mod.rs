@@ -20,7 +20,7 @@ use super::client::{Client, Scan};
 use super::config::{Config, TableId, TableSpec};
 use super::engine::Engine;
 use super::model::Model;
-use super::state::{Counters, LevelWork, TableShape};
+use super::state::{Counters, IndexSize, LevelWork, TableShape};
 use super::store::Store;
 use anyhow::{Context as _, Result};
 use client::CheckedClient;
@@ -167,6 +167,10 @@ impl Store for CheckedStore {
 
     fn compaction_debt(&self) -> Result<Option<u64>> {
         self.store.compaction_debt()
+    }
+
+    fn index_size(&self) -> Result<IndexSize> {
+        self.store.index_size()
     }
 
     fn is_log(&self, path: &Path) -> bool {
