@@ -50,7 +50,7 @@ impl Growth {
 
     fn flush(&mut self, rows: u64) -> Result<()> {
         self.rows += rows;
-        let bytes = whole(rows as f64 * self.sample.row_bytes);
+        let bytes = whole(rows as f64 * self.sample.memory_bytes);
         if !self.merges_now(rows, bytes) {
             self.written_bytes += self.outline.flush(rows)?;
         } else {
@@ -85,7 +85,7 @@ impl Growth {
     }
 
     fn btree_leaves(&self) -> f64 {
-        self.btree_rows as f64 / self.sample.btree_leaf.rows
+        self.btree_rows as f64 / self.sample.leaf.rows
     }
 
     /// Merges rows into the B-tree: the leaves that they reach are written anew, as many more as they become, and their
@@ -94,9 +94,9 @@ impl Growth {
         let leaves = self.btree_leaves();
         let share = if leaves < 1.0 { 1.0 } else { self.leaves_reached(rows) / leaves };
         let stays = self.btree_rows as f64 * share;
-        self.written_bytes += whole((stays + rows as f64) * self.sample.btree_leaf.row_bytes());
+        self.written_bytes += whole((stays + rows as f64) * self.sample.leaf.row_bytes());
         self.btree_rows += rows;
-        let leaf = self.sample.btree_leaf;
+        let leaf = self.sample.leaf;
         let leaves = whole(self.btree_leaves()).max(1);
         self.outline.set_btree(TreeMeta {
             root: Some(BlockPointer::default()),
@@ -111,7 +111,7 @@ impl Growth {
 
     fn leaves_of_branch(&self) -> u64 {
         let branch = spinney::tree::btree::branch_bytes(self.options.block_bytes as usize) as f64;
-        whole(branch / self.sample.btree_leaf.index_bytes).max(2)
+        whole(branch / self.sample.leaf.index_bytes).max(2)
     }
 
     /// Levels of branches over the leaves.
@@ -126,11 +126,15 @@ impl Growth {
 
     fn point(&self) -> Point {
         let trees = &self.outline.trees;
-        let leaf = self.sample.run_leaf;
+        let leaf = self.sample.leaf;
         let sequence = |runs: &mut dyn Iterator<Item = (u64, f64)>| {
-            let (rows, bits) = runs
-                .fold((0.0, 0.0), |(rows, bits), (of_run, each)| (rows + of_run as f64, bits + of_run as f64 * each));
-            Sequence { rows, filter_bits: bits / rows, leaf }
+            let (mut rows, mut bits, mut run_bytes) = (0.0, 0.0, 0.0);
+            for (of_run, each) in runs {
+                rows += of_run as f64;
+                bits += of_run as f64 * each;
+                run_bytes += self.sample.run_bytes;
+            }
+            Sequence { rows, filter_bits: bits / rows, leaf, run_bytes }
         };
         let of_run =
             |handle: spinney::table::RunHandle| (handle.run.meta().entries, self.outline.filter_bits(handle.id));
@@ -139,7 +143,8 @@ impl Growth {
         let levels = trees.levels.iter().filter(|level| !level.runs.is_empty());
         sequences.extend(levels.clone().map(|level| sequence(&mut level.handles().map(of_run))));
         if self.btree_rows > 0 {
-            sequences.push(Sequence { rows: self.btree_rows as f64, filter_bits: 0.0, leaf: self.sample.btree_leaf });
+            let rows = self.btree_rows as f64;
+            sequences.push(Sequence { rows, filter_bits: 0.0, leaf, run_bytes: 0.0 });
         }
         let levels = if trees.btree.is_some() { self.btree_height() } else { levels.count() as u64 };
         let written = self.written_bytes as f64 / (self.rows as f64 * self.sample.row_bytes);

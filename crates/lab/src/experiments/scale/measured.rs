@@ -48,32 +48,34 @@ pub(super) fn fill(
     db: &mut Db<'_, '_>,
     name: &str,
 ) -> Result<()> {
-    let order = Permutation::new(seed, rows);
-    let mut value = vec![0; scale.value_bytes as usize];
-    let mut put = |store: &dyn Store, places: Range<u64>| -> Result<()> {
-        let (mut client, mut batch) = (store.client()?, Batch::new());
-        for from in places.clone().step_by(usize::try_from(BATCH_ROWS)?) {
-            batch.clear();
-            for place in from..places.end.min(from + BATCH_ROWS) {
-                Random::of(seed, place).fill(&mut value);
-                batch.put(TABLE, &key(order.at(place), rows), &value);
-            }
-            let _done = client.write(&batch)?;
-        }
-        Ok(())
-    };
     let stop = db.bench().stop().clone();
     db.verb(name, |store| {
         let mut from = places.start;
         while from < places.end && !stop.asked() {
             let until = places.end.min(from + flush_rows);
-            put(store, from..until)?;
+            put(scale, (rows, from..until), seed, store)?;
             store.flush()?;
             store.wait_idle()?;
             from = until;
         }
         Ok(())
     })?;
+    Ok(())
+}
+
+/// Puts them, and leaves them in memory.
+pub(super) fn put(scale: &Scale, (rows, places): (u64, Range<u64>), seed: u64, store: &dyn Store) -> Result<()> {
+    let order = Permutation::new(seed, rows);
+    let mut value = vec![0; scale.value_bytes as usize];
+    let (mut client, mut batch) = (store.client()?, Batch::new());
+    for from in places.clone().step_by(usize::try_from(BATCH_ROWS)?) {
+        batch.clear();
+        for place in from..places.end.min(from + BATCH_ROWS) {
+            Random::of(seed, place).fill(&mut value);
+            batch.put(TABLE, &key(order.at(place), rows), &value);
+        }
+        let _done = client.write(&batch)?;
+    }
     Ok(())
 }
 

@@ -49,7 +49,7 @@ impl Outline {
 
     /// Bytes of a row in a run whose rows are to have so many bits of filter each.
     fn row_bytes(&self, bits: f64) -> f64 {
-        let leaf = self.sample.run_leaf;
+        let leaf = self.sample.leaf;
         // Branches are among the bytes of a B-tree's leaves.
         let index = if leaf.holds_index { 0.0 } else { leaf.index_bytes / leaf.rows };
         leaf.row_bytes() + index + bits * self.sample.filter_bits / 8.0
@@ -61,7 +61,7 @@ impl Outline {
         self.next += 1;
         let file = BlockFile::from_file(Arc::clone(&self.file), &self.path, id.0, Arc::clone(&self.stats));
         let meta = RunMeta {
-            bytes: whole(rows as f64 * self.row_bytes(bits)),
+            bytes: whole(rows as f64 * self.row_bytes(bits) + self.sample.run_bytes),
             entries: rows,
             raw_bytes: whole(rows as f64 * self.sample.row_bytes),
             seqnum_max: SeqNum(1),

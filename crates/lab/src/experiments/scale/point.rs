@@ -11,6 +11,8 @@ pub(super) struct Sequence {
     /// Bits of filter for each row; 0 where there is no filter.
     pub(super) filter_bits: f64,
     pub(super) leaf: Leaf,
+    /// Bytes of its runs besides leaves, their parts of the indexes, and filters.
+    pub(super) run_bytes: f64,
 }
 
 /// A table of one size.
@@ -36,7 +38,7 @@ impl Sequence {
     }
 
     fn index_bytes(&self) -> f64 {
-        self.leaves() * self.leaf.index_bytes
+        self.leaves() * self.leaf.index_bytes + self.run_bytes
     }
 
     fn filter_bytes(&self) -> f64 {

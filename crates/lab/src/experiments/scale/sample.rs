@@ -1,22 +1,24 @@
 //! What rows, leaves, indexes and filters weigh: found out from a small table that is really made.
 
-use super::measured::fill;
+use super::measured::{fill, put};
 use super::params::Scale;
 use crate::command::common::Common;
-use crate::driver::{IndexSize, TableSpec};
+use crate::driver::{Config, IndexSize, TableSpec};
 use crate::run::Bench;
 use anyhow::Result;
-use spinney::{Layout, TableOptions};
+use spinney::Layout;
 
 /// What rows weigh on disk and in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     /// Bytes of keys and values of a row.
     pub(super) row_bytes: f64,
-    /// Rows in a leaf of a run, and bytes of it.
-    pub(super) run_leaf: Leaf,
-    /// The same of a B-tree into which changes of a quarter of it were merged.
-    pub(super) btree_leaf: Leaf,
+    /// Bytes of a row in a memtable.
+    pub(super) memory_bytes: f64,
+    /// A leaf of a run; or of a B-tree into which changes of a quarter of it were merged.
+    pub(super) leaf: Leaf,
+    /// Bytes of a run besides its leaves, their part of the index, and its filter.
+    pub(super) run_bytes: f64,
     /// Bits of filter that a row takes, for each that it is to have.
     pub(super) filter_bits: f64,
 }
@@ -35,38 +37,55 @@ pub(super) struct Leaf {
 
 /// Rows of the sample.
 const ROWS: u64 = 200_000;
+/// Rows of its first flush.
+const FIRST_ROWS: u64 = 10_000;
 /// A merge adds this part of a B-tree's rows to it.
 const MERGED_PART: u64 = 4;
 
 impl Sample {
-    /// Makes a table of each kind that the layout has.
+    /// Makes a table of the layout, first with a part of the rows.
     pub(super) fn make(scale: &Scale, common: &Common, layout: Layout, bench: &mut Bench<'_>) -> Result<Self> {
-        let rows = ROWS.min(scale.rows.iter().chain(&scale.measure).copied().max().unwrap_or(ROWS));
         let is_btree = layout == Layout::BTree;
         let config = scale.config(common);
-        let config = crate::driver::Config {
-            memory_bytes: config.memory_bytes + (256 << 20),
-            memtable_bytes: Some(64 << 20),
-            ..config
-        };
+        let memory_bytes = config.memory_bytes + (256 << 20);
+        let config = Config { memory_bytes, memtable_bytes: Some(64 << 20), ..config };
         let mut db = bench.open("sample", &config, &[TableSpec::new("scale")])?;
-        let mut from = 0;
-        while from < rows {
-            let until = if is_btree && from > 0 { rows.min(from + from / MERGED_PART + 1) } else { rows / 4 + 1 };
-            let until = if is_btree { until } else { rows };
-            fill(scale, (rows, from..until), until - from, common.seed, &mut db, "sample")?;
+        put(scale, (ROWS, 0..FIRST_ROWS), common.seed, db.store())?;
+        let held: u64 = db.store().shape()?.iter().filter_map(|shape| shape.memtable_bytes).sum();
+        db.store().flush()?;
+        let (mut from, first) = (FIRST_ROWS, db.store().index_size()?);
+        while from < ROWS {
+            let until = if is_btree { ROWS.min(from + from.div_ceil(MERGED_PART)) } else { ROWS };
+            fill(scale, (ROWS, from..until), until - from, common.seed, &mut db, "sample")?;
             db.bench().steps().pop();
             from = until;
         }
         let size = db.store().index_size()?;
         db.close()?;
         bench.remove("sample")?;
-        let leaf = Leaf { holds_index: is_btree, ..Leaf::of(size, rows) };
-        // Runs over a B-tree are few, and weigh about what its leaves weigh when they are full.
-        let (run_leaf, btree_leaf) = if is_btree { (leaf, leaf) } else { (leaf, Leaf::default()) };
-        let bits = f64::from(TableOptions::default().filter_bits_per_key);
-        let filter_bits = if is_btree { 1.0 } else { size.filter_bytes as f64 * 8.0 / rows as f64 / bits };
-        Ok(Self { row_bytes: scale.row_bytes() as f64, run_leaf, btree_leaf, filter_bits })
+        let memory_bytes = held as f64 / FIRST_ROWS as f64;
+        let row_bytes = scale.row_bytes() as f64;
+        if is_btree {
+            let leaf = Leaf { holds_index: true, ..Leaf::of(size, ROWS) };
+            // Runs over a B-tree are few, and weigh about what its leaves weigh.
+            return Ok(Self { row_bytes, memory_bytes, leaf, run_bytes: 0.0, filter_bits: 1.0 });
+        }
+        // Of two runs, one is much smaller: what both have besides leaves is in the difference.
+        let second = IndexSize {
+            leaves: size.leaves - first.leaves,
+            leaf_bytes: size.leaf_bytes - first.leaf_bytes,
+            index_bytes: size.index_bytes - first.index_bytes,
+            filter_bytes: size.filter_bytes - first.filter_bytes,
+        };
+        let each = |size: IndexSize| size.index_bytes as f64 / size.leaves.max(1) as f64;
+        let of_leaf = (second.index_bytes as f64 - first.index_bytes as f64)
+            / (second.leaves as f64 - first.leaves as f64).max(1.0);
+        let of_leaf = of_leaf.clamp(0.0, each(second));
+        let run_bytes = (first.index_bytes as f64 - of_leaf * first.leaves as f64).max(0.0);
+        let leaf = Leaf { index_bytes: of_leaf, ..Leaf::of(second, ROWS - FIRST_ROWS) };
+        let bits = f64::from(config.filter_bits.max(1));
+        let filter_bits = second.filter_bytes as f64 * 8.0 / (ROWS - FIRST_ROWS) as f64 / bits;
+        Ok(Self { row_bytes, memory_bytes, leaf, run_bytes, filter_bits })
     }
 }
 
