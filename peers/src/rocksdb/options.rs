@@ -44,10 +44,14 @@ pub(super) struct Sizes {
 const MORE_OPTIONS: &str = "block_based_table_factory={index_block_search_type=kAuto;uniform_cv_threshold=0.2};\
                             compaction_options_universal={allow_trivial_move=true}";
 
+/// The least that a memtable gets: with more, the memtables of the tables of an experiment on little memory would take
+/// more than all of it.
+const MEMTABLE_MIN: u64 = 1 << 20;
+
 impl Sizes {
     pub(super) fn new(config: &Config) -> Self {
         // Sixteen memtables are the memory, four of them a table's, and all tables together have at most half of it.
-        let memtable = config.memtable_bytes.unwrap_or((config.memory_bytes / 16).clamp(4 << 20, 128 << 20));
+        let memtable = config.memtable_bytes.unwrap_or((config.memory_bytes / 16).clamp(MEMTABLE_MIN, 128 << 20));
         let memtables = 4;
         let memtables_total = (config.memory_bytes / 2).max(memtables * memtable);
         // L0 is compacted when it has four files; a level of the same size below it makes that compaction the cheapest.

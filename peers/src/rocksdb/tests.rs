@@ -275,6 +275,8 @@ fn memory_is_divided_among_memtables() {
     let sizes = |config: &Config| options::Sizes::new(config);
     let big = sizes(&Config { memory_bytes: 1 << 30, ..config() });
     assert_eq!((big.memtable, big.memtables_total, big.level1, big.file), (64 << 20, 512 << 20, 256 << 20, 64 << 20));
+    let little = sizes(&Config { memory_bytes: 4 << 20, ..config() });
+    assert_eq!((little.memtable, little.memtables_total), (1 << 20, 4 << 20));
     let asked = sizes(&Config { memtable_bytes: Some(8 << 20), level1_bytes: Some(64 << 20), ..config() });
     assert_eq!((asked.memtable, asked.level1, asked.file), (8 << 20, 64 << 20, 16 << 20));
 }

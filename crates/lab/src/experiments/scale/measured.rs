@@ -1,6 +1,6 @@
 //! A table that is really made, as the model makes its own: flush by flush, each followed by all that it makes due.
 
-use super::params::{KEY_BYTES, Scale};
+use super::params::{KEY_BYTES, Scale, mb};
 use crate::command::common::Common;
 use crate::driver::{Batch, Config, IndexSize, Store, TableId, TableSpec};
 use crate::random::{Permutation, Random};
@@ -80,8 +80,8 @@ pub(super) fn put(scale: &Scale, (rows, places): (u64, Range<u64>), seed: u64, s
 }
 
 /// The key with a number of so many, spread over all keys.
-fn key(number: u64, of: u64) -> [u8; KEY_BYTES as usize] {
-    let mut key = [b'0'; KEY_BYTES as usize];
+fn key(number: u64, of: u64) -> [u8; KEY_BYTES] {
+    let mut key = [b'0'; KEY_BYTES];
     key[..8].copy_from_slice(&(number * (u64::MAX / of)).to_be_bytes());
     key
 }
@@ -103,7 +103,7 @@ fn figures(step: &Step, raw_bytes: u64, index: IndexSize) -> Vec<Figure> {
         Figure::less("trees", "", shape.and_then(|shape| Some(shape.trees? as f64))),
         Figure::less("written/B", "", written),
         Figure::less("disk.GB", "GB", disk / 1e9),
-        Figure::less("index.MB", "MB", super::mb(index.index_bytes as f64)),
-        Figure::less("filter.MB", "MB", super::mb(index.filter_bytes as f64)),
+        Figure::less("index.MB", "MB", mb(index.index_bytes as f64)),
+        Figure::less("filter.MB", "MB", mb(index.filter_bytes as f64)),
     ]
 }

@@ -155,8 +155,8 @@ impl Input {
     }
 }
 
-/// The runs that the rows of a slice become, with their rows and keys: each of so many rows at most, and ending at one of
-/// the `cuts` when it has half of them.
+/// The runs that the rows of a slice become, with their rows and keys: each of so many rows at most, and ending at one
+/// of the `cuts` when it has half of them.
 fn cut(inputs: &[Input], (low, high): (u64, u64), rows_max: f64, cuts: &[u64]) -> Vec<(u64, (u64, u64))> {
     let touched = || inputs.iter().filter(|input| input.keys.0 < high && low <= input.keys.1);
     let first = touched().map(|input| input.keys.0).min().unwrap_or(low).max(low);

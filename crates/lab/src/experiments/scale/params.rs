@@ -5,7 +5,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a key.
-pub(super) const KEY_BYTES: u64 = 16;
+pub(super) const KEY_BYTES: usize = 16;
 
 /// The parameters.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub(super) const KEY_BYTES: u64 = 16;
   spinney bench scale --engines spinney-lsm --rows 1G --memory 4GiB --measure 1M")]
 pub struct Scale {
     /// Rows of which the model tells what they cost
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = counts::<u64>(1_000..=COUNT_MAX), default_value = "10M,100M,1G,10G")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = counts::<u64>(1_000..=COUNT_MAX), default_value = "10M,100M,1G")]
     pub rows: Vec<u64>,
     /// Rows with which a table is really made, beside the model
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = counts::<u64>(1_000..=COUNT_MAX), default_value = "1M,10M")]
@@ -37,11 +37,16 @@ pub struct Scale {
 impl Scale {
     /// Bytes of a key and its value.
     pub(super) fn row_bytes(&self) -> u64 {
-        KEY_BYTES + u64::from(self.value_bytes)
+        KEY_BYTES as u64 + u64::from(self.value_bytes)
     }
 
     /// Rows that are flushed together.
     pub(super) fn flush_rows(&self) -> u64 {
         (self.flush_bytes / self.row_bytes()).max(1)
     }
+}
+
+/// Bytes in millions.
+pub(super) fn mb(bytes: f64) -> f64 {
+    bytes / 1e6
 }

@@ -1,6 +1,6 @@
 //! What the model says of a table of one size.
 
-use super::mb;
+use super::params::mb;
 use super::sample::Leaf;
 use crate::report::Figure;
 
