@@ -224,6 +224,26 @@ fn a_load_that_is_dropped_leaves_nothing_and_one_under_way_is_no_problem() {
 }
 
 #[test]
+fn a_load_that_is_under_way_when_the_database_is_closed_leaves_nothing() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let table = table(&db, Layout::Lsm);
+    let runs = || {
+        let files = sim.env().fs.list("/db".as_ref()).expect("a directory");
+        files.iter().filter(|file| file.name.ends_with(".run")).count()
+    };
+    let mut load = table.bulk_load().expect("an open database");
+    for number in 0..1000 {
+        load.push(&key(number), &loaded(b"load")).expect("room enough");
+    }
+    assert!(runs() > 1, "{} runs", runs());
+    db.close().expect("room enough");
+    assert_eq!(runs(), 0);
+    assert_eq!(load.finish().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(runs(), 0);
+}
+
+#[test]
 fn a_load_into_a_dropped_table_is_refused_and_leaves_nothing() {
     let sim = SimEnv::new(1);
     let db = open(&sim);

@@ -314,6 +314,9 @@ fn a_serializable_transaction_conflicts_with_nothing_that_it_did_not_read() {
         for key in (0..99_u8).filter(|key| ![10, 11, 12, 30, 35, 39, 50].contains(key)) {
             table.put([key], "other").expect("a put");
         }
+        let mut batch = Batch::new();
+        batch.delete_range(&table, &[60][..]..&[70][..]);
+        db.write(&batch).expect("a write");
         txn.commit().unwrap_or_else(|error| panic!("{layout:?}: {error}"));
     }
 }

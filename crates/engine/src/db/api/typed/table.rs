@@ -186,3 +186,26 @@ impl<K: KeyCodec, V: ValueCodec> DoubleEndedIterator for TypedRange<K, V> {
         Some(self.typed(entry))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::db::api::typed::TypedTable;
+    use crate::db::{Database, Options};
+    use crate::env::sim::SimEnv;
+    use crate::table::TableOptions;
+
+    #[test]
+    fn a_range_of_types_is_walked_from_both_ends() {
+        let db = Database::builder("/db").env(SimEnv::new(1).env()).options(Options::default()).open().unwrap();
+        let typed = TypedTable::<u32, String>::new(db.create_table("t", TableOptions::default()).unwrap());
+        assert_eq!((typed.first().unwrap(), typed.last().unwrap()), (None, None));
+        (1..=4).for_each(|number| typed.put(&number, &number.to_string()).unwrap());
+        let row = |number: u32| Some((number, number.to_string()));
+        assert_eq!((typed.first().unwrap(), typed.last().unwrap()), (row(1), row(4)));
+        let mut range = typed.range(2..);
+        assert_eq!(range.next_back().transpose().unwrap(), row(4));
+        assert_eq!(range.next().transpose().unwrap(), row(2));
+        assert_eq!(range.next_back().transpose().unwrap(), row(3));
+        assert!(range.next_back().is_none() && range.next().is_none());
+    }
+}
