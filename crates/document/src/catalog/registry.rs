@@ -316,10 +316,10 @@ impl Catalog {
     /// `NamespaceExists` (48) when there is one with other options; `DatabaseDifferCase` (13297); those of the engine.
     pub fn create(&self, namespace: &Namespace, options: CollectionOptions) -> Result<Entry> {
         let mut next = self.changing.lock();
+        let _arriving = self.arrivals.lock();
         if let Some(entry) = self.find(namespace).filter(|entry| entry.has_options(&options)) {
             return Ok(entry);
         }
-        let _arriving = self.arrivals.lock();
         self.check_new(namespace)?;
         let entry = if options.view.is_some() {
             let uuid = self.new_uuid();

@@ -148,10 +148,7 @@ impl DocumentTransaction {
         namespace: &Namespace,
         options: CollectionOptions,
     ) -> Result<Arc<CollectionState>> {
-        if let Some(state) = self.find_created(namespace) {
-            if state.schema().options.document() == options.document() {
-                return Ok(state);
-            }
+        if self.find_created(namespace).is_some() {
             let what = format!("Collection {namespace} already exists.");
             return Err(Error::new(ErrorCode::NAMESPACE_EXISTS, what));
         }

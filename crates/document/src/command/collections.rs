@@ -11,7 +11,7 @@ use crate::bson::{Array, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf, lo
 use crate::catalog::{CollectionOptions, Entry, IndexSpec, Namespace, Schema};
 use crate::collation::Collation;
 use crate::expr::value::truth;
-use crate::session::{OpenTransaction, Scope};
+use crate::session::Scope;
 
 /// The types of numbers.
 const NUMBERS: &[Kind] = FieldType::Number.kinds();
@@ -106,18 +106,12 @@ fn create(call: &Call<'_>) -> Result<Reply> {
             view_options(call, on, Array::empty(), call.value("collation"))
         }
     };
-    let catalog = call.state.database.catalog();
-    let within = |open: &OpenTransaction| {
-        open.with(|txn| {
-            let is_new = txn.find_created(&namespace).is_some() || catalog.find(&namespace).is_none();
-            if is_new {
-                txn.create_collection(&namespace, CollectionOptions::parse(options.view())?)?;
-            }
-            Ok(is_new)
-        })
-    };
     match &call.scoped.scope {
-        Scope::Within(open) if within(open)? => {}
+        // There it is an error that the collection is there, also with the same options.
+        Scope::Within(open) => {
+            let options = CollectionOptions::parse(options.view())?;
+            open.with(|txn| txn.create_collection(&namespace, options))?;
+        }
         _ => call.state.database.create_collection(namespace.as_str(), options.view())?,
     }
     Ok(Reply::new())
