@@ -75,7 +75,7 @@ impl Describe for Scale {
     fn run(&self, common: &Common, bench: &mut Bench<'_>) -> Result<()> {
         let config = self.config(common);
         let options = spinney_table_options(bench.engine().name(), &config).context("a layout of Spinney")?;
-        let sample = Sample::make(self, common, options.layout, bench)?;
+        let sample = Sample::make(self, common, &options, bench)?;
         let mut wanted: Vec<u64> = self.rows.iter().chain(&self.measure).copied().collect();
         wanted.sort_unstable();
         wanted.dedup();

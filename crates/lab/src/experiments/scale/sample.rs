@@ -6,7 +6,7 @@ use crate::command::common::Common;
 use crate::driver::{Config, IndexSize, TableSpec};
 use crate::run::Bench;
 use anyhow::Result;
-use spinney::Layout;
+use spinney::{Layout, TableOptions};
 
 /// What rows weigh on disk and in memory.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +44,8 @@ const MERGED_PART: u64 = 4;
 
 impl Sample {
     /// Makes a table of the layout, first with a part of the rows.
-    pub(super) fn make(scale: &Scale, common: &Common, layout: Layout, bench: &mut Bench<'_>) -> Result<Self> {
-        let is_btree = layout == Layout::BTree;
+    pub(super) fn make(scale: &Scale, common: &Common, options: &TableOptions, bench: &mut Bench<'_>) -> Result<Self> {
+        let (is_btree, block_bytes) = (options.layout == Layout::BTree, options.block_bytes as usize);
         let config = scale.config(common);
         let memory_bytes = config.memory_bytes + (256 << 20);
         let config = Config { memory_bytes, memtable_bytes: Some(64 << 20), ..config };
@@ -66,7 +66,11 @@ impl Sample {
         let memory_bytes = held as f64 / FIRST_ROWS as f64;
         let row_bytes = scale.row_bytes() as f64;
         if is_btree {
-            let leaf = Leaf { holds_index: true, ..Leaf::of(size, ROWS) };
+            let branch_bytes = spinney::tree::btree::branch_bytes(block_bytes) as f64;
+            // The root, which counts as a full branch, has few of the leaves of the sample.
+            let below_root = (size.index_bytes as f64 - branch_bytes).max(branch_bytes);
+            let index_bytes = below_root / size.leaves.max(1) as f64;
+            let leaf = Leaf { holds_index: true, index_bytes, ..Leaf::of(size, ROWS) };
             // Runs over a B-tree are few, and weigh about what its leaves weigh.
             return Ok(Self { row_bytes, memory_bytes, leaf, run_bytes: 0.0, filter_bits: 1.0 });
         }
