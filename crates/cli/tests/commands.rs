@@ -3,6 +3,7 @@
 use crate::support::{LAYOUTS, Place, sample_entries};
 use serde_json::Value as Json;
 use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 fn json(text: &str) -> Json {
@@ -498,27 +499,35 @@ fn wrong_benchmarks_say_what_is_known() {
 /// A signal to the whole group, as ctrl-C sends it, once reached the worker twice: from the terminal and from its
 /// parent, and the second one ended it before it could say what it had measured.
 #[test]
-fn an_interrupted_benchmark_says_what_it_measured_and_leaves_no_data() {
+fn an_interrupted_benchmark_says_what_it_measured_and_leaves_data_to_go_on_with_in_a_directory_that_was_given() {
     use std::os::unix::process::CommandExt as _;
-    let place = Place::new();
-    let args = ["bench", "kv", "--workloads", "fillrandom", "--num", "4000000", "--memory", "16MiB", "--dir", "data"];
-    let args = [&args[..], &["--engines", "spinney-lsm", "--json", "out.json"]].concat();
-    let child = place.command(&args).process_group(0).spawn().unwrap();
-    let database = place.path("data/spinney-lsm-0");
-    while !database.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
-        std::thread::yield_now();
+    let sized = ["bench", "kv", "--workloads", "fillrandom", "--num", "4000000", "--memory", "16MiB"];
+    let sized = [&sized[..], &["--engines", "spinney-lsm", "--json", "out.json"]].concat();
+    for given in [true, false] {
+        let place = Place::new();
+        let args = if given { [&sized[..], &["--dir", "data"]].concat() } else { sized.clone() };
+        // Without a directory it makes one in `target`, if that is there.
+        std::fs::create_dir(place.path("target")).unwrap();
+        let child = place.command(&args).process_group(0).spawn().unwrap();
+        let below = |dir: PathBuf| dir.read_dir().into_iter().flatten().map(|entry| entry.unwrap().path());
+        let begun = |dir: PathBuf| below(dir.join("spinney-lsm-0")).next().is_some();
+        while !begun(place.path("data")) && !below(place.path("target")).any(begun) {
+            std::thread::yield_now();
+        }
+        let group = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+        nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGINT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "spinney: interrupted\n");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert!(stdout.contains("PARTIAL"), "{stdout}");
+        assert_eq!(stdout.contains("the same command with --resume goes on with what data has"), given, "{stdout}");
+        let report = json(&std::fs::read_to_string(place.path("out.json")).unwrap());
+        let run = &report["runs"][0];
+        assert_eq!((&report["partial"], &run["partial"]), (&true.into(), &true.into()), "{run}");
+        assert!(run["error"].is_null(), "{run}");
+        assert_eq!((begun(place.path("data")), below(place.path("target")).count()), (given, 0));
     }
-    let group = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
-    nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGINT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "spinney: interrupted\n");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("PARTIAL"));
-    let report = json(&std::fs::read_to_string(place.path("out.json")).unwrap());
-    let run = &report["runs"][0];
-    assert_eq!((&report["partial"], &run["partial"]), (&true.into(), &true.into()), "{run}");
-    assert!(run["error"].is_null(), "{run}");
-    assert!(!place.path("data").exists());
 }
 
 /// A worker that was killed once took all that it had measured with it.
@@ -546,5 +555,5 @@ fn a_worker_that_is_killed_leaves_the_steps_that_had_ended() {
     let run = &report["runs"][0];
     assert_eq!((&run["partial"], &run["steps"][0]["name"]), (&true.into(), &"fillseq".into()), "{run}");
     assert_eq!(run["engine"]["durability"], "buffered");
-    assert!(!place.path("data").exists());
+    assert!(stdout.contains("the same command with --resume goes on with what data has"), "{stdout}");
 }

@@ -127,7 +127,7 @@ fn a_member_whose_files_are_gone_is_filled_again() {
     set.close(lost, Duration::ZERO);
     std::fs::remove_dir_all(set.path(lost)).unwrap();
     set.open(lost);
-    set.insert(primary, 30).unwrap();
+    let primary = set.insert_by_primary(30);
     set.check_equal();
     let begun = Instant::now();
     while set.member(primary).node.status().members.iter().any(|member| member.matched.is_none()) {
@@ -136,7 +136,7 @@ fn a_member_whose_files_are_gone_is_filled_again() {
     }
     // It counts for a majority again.
     set.close((primary + 2) % 3, Duration::ZERO);
-    set.insert(primary, 31).unwrap();
+    set.insert_by_primary(31);
     set.check_equal();
 }
 

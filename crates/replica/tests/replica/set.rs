@@ -137,6 +137,20 @@ impl Set {
         people.insert_one(doc! {"_id": id, "name": "Ada"}.view()).map(drop)
     }
 
+    /// Inserts a document as a client does, which tries again when the primary changes; the primary.
+    pub(crate) fn insert_by_primary(&self, id: i32) -> usize {
+        let begun = Instant::now();
+        loop {
+            let primary = self.primary();
+            match self.insert(primary, id).map_err(|error| error.code().number()) {
+                // A change of the primary, and what was unknown then was done.
+                Ok(()) | Err(11000) => return primary,
+                Err(code @ (11602 | 10107)) => assert!(begun.elapsed() < SOON, "{code}"),
+                Err(code) => panic!("{code}"),
+            }
+        }
+    }
+
     /// Waits until all members that run have applied what the primary has, and checks that they have the same.
     pub(crate) fn check_equal(&self) {
         let primary = self.primary();

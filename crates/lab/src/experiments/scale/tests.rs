@@ -34,8 +34,8 @@ fn the_model_is_within_a_fifth_of_the_engine() {
                 let (measured, model) =
                     (figure(step, column).unwrap(), figure(step, &format!("{column}.model")).unwrap());
                 let difference = (model - measured).abs();
-                // Of few branches one more or less is a large part.
-                let is_branch = layout == "spinney-btree" && *column == "index.MB" && difference <= BRANCH_MB;
+                // Of few branches the root, and one more or less, are a large part.
+                let is_branch = layout == "spinney-btree" && *column == "index.MB" && difference <= 2.0 * BRANCH_MB;
                 let is_close = difference <= 0.2 * measured || is_branch;
                 if !is_close {
                     wrong.push(format!("{layout} {size} {column}: {measured} measured and {model} by the model"));
