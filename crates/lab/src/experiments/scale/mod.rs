@@ -1,10 +1,10 @@
 //! How cost grows with the data: the trees of a table at sizes that no test fills, by the engine's own policies.
 //!
 //! The engine decides what is merged from the sizes and key ranges of runs alone, by functions that change nothing
-//! (`spinney::table::policy`). So they can be asked about trees of which only the sizes are there ([`outline`]): a
+//! (`spinney::table::policy`). So they can be asked about trees of which only the sizes are there (`outline`): a
 //! table grows from nothing by random keys, flush by flush, each followed by all that the policies want, to a billion
 //! rows in seconds. What the bytes of a row, a leaf and an index are comes from a small table that is really made
-//! ([`sample`]). At sizes that can be filled the same is done with the engine, and both are shown.
+//! (`sample`). At sizes that can be filled the same is done with the engine, and both are shown.
 
 mod grow;
 mod measured;
