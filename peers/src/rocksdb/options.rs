@@ -2,7 +2,7 @@
 
 use super::kind::{Logs, RocksDb, Style};
 use super::native::{Events, Tickers, WriteOptions};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use rocksdb::{
     BlockBasedOptions, BlockBasedTablePinningTier, Cache, DBCompactionStyle, DBCompressionType, DataBlockIndexType,
     Options, UniversalCompactOptions, WriteBufferManager,
