@@ -294,19 +294,21 @@ fn run(
             _ => {
                 let collation = call.find(&target.namespace)?.and_then(|entry| entry.collation());
                 let context = context.clone().collated(collation);
-                let places = at..at
-                    + operations[at..].iter().take(TOGETHER_MAX).take_while(|other| other.follows(operation)).count();
-                if at >= alone_until && change_together(operations, target, &context, places.clone(), ids, done)? {
-                    places.end
-                } else {
-                    alone_until = alone_until.max(places.end);
-                    match change(operation, target, &context, at, ids, done) {
-                        Ok(()) => {}
-                        Err(error) if ends_command(call, &error) => return Err(error),
-                        Err(error) => done.add_error(at, &error, matches!(operation.what, What::Update(_))),
+                if at >= alone_until {
+                    let rest = operations[at..].iter().take(TOGETHER_MAX);
+                    let places = at..at + rest.take_while(|other| other.follows(operation)).count();
+                    if change_together(operations, target, &context, places.clone(), ids, done)? {
+                        at = places.end;
+                        continue;
                     }
-                    at + 1
+                    alone_until = places.end;
                 }
+                match change(operation, target, &context, at, ids, done) {
+                    Ok(()) => {}
+                    Err(error) if ends_command(call, &error) => return Err(error),
+                    Err(error) => done.add_error(at, &error, matches!(operation.what, What::Update(_))),
+                }
+                at + 1
             }
         };
         at = next;

@@ -12,6 +12,7 @@ use crate::base::{Environment, Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Document, DocumentBuf};
 use crate::catalog::capped::record_number;
 use crate::catalog::{CollectionState, Namespace};
+use crate::exec::damaged;
 use crate::plan::{Hint, Query};
 
 /// How long a wait goes on without a look at whether it should end.
@@ -106,8 +107,7 @@ impl Tail {
             self.interrupt.iter().try_for_each(|interrupt| interrupt.check())?;
             let Some((key, bytes)) = walk.advance()? else { return Ok(None) };
             self.last.get_or_insert_default().splice(.., key.iter().copied());
-            let document = Document::from_checked_bytes(bytes)
-                .ok_or_else(|| Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "a stored document is no BSON"))?;
+            let document = Document::from_checked_bytes(bytes).ok_or_else(damaged)?;
             let (matches, position) = self.query.filter.matches_at(document)?;
             if !matches {
                 continue;

@@ -377,9 +377,12 @@ fn update(call: &Call<'_>) -> Result<Reply> {
     let mut done = Done::default();
     let may_be_together = may_be_together(call) && specs.iter().all(|spec| !spec.multi);
     let together = |places: Range<usize>, done: &mut Done| {
+        if !may_be_together {
+            return Ok(false);
+        }
         let part = &specs[places.clone()];
         let compiled = part.iter().map(|spec| spec.compile(&context)).collect::<Result<Vec<_>>>();
-        let Some(compiled) = compiled.ok().filter(|_| may_be_together) else { return Ok(false) };
+        let Ok(compiled) = compiled else { return Ok(false) };
         let (first, creates) = (places.start, part.iter().any(|spec| spec.upsert));
         let together = run_together(&target, &ids, places.clone(), creates, |txn, collection, at| {
             let UpdateResult { matched, modified, upserted } = txn.update(collection, &compiled[at - first])?;
@@ -421,8 +424,11 @@ fn delete(call: &Call<'_>) -> Result<Reply> {
     let mut done = Done::default();
     let may_be_together = may_be_together(call) && specs.iter().all(|spec| !spec.multi);
     let together = |places: Range<usize>, done: &mut Done| {
+        if !may_be_together {
+            return Ok(false);
+        }
         let compiled = specs[places.clone()].iter().map(|spec| spec.compile(&context)).collect::<Result<Vec<_>>>();
-        let Some(compiled) = compiled.ok().filter(|_| may_be_together) else { return Ok(false) };
+        let Ok(compiled) = compiled else { return Ok(false) };
         let first = places.start;
         let together = run_together(&target, &ids, places.clone(), false, |txn, collection, at| {
             let deleted = txn.delete_matches(collection, &compiled[at - first])?;

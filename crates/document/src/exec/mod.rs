@@ -15,6 +15,6 @@ mod sort;
 pub mod stored;
 
 pub use execution::{Execution, Match};
-pub use operator::Counts;
+pub use operator::{Counts, damaged};
 pub use reader::Reader;
 pub use stored::{Documents, StoredDocument};

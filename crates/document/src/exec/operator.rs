@@ -142,7 +142,8 @@ impl Run<'_> {
     }
 }
 
-pub(super) fn damaged() -> Error {
+/// `DataCorruptionDetected` (374): what is stored is no document.
+pub fn damaged() -> Error {
     Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "a stored document is no BSON")
 }
 

@@ -13,10 +13,10 @@ use spinney::Table;
 
 use super::collections::Watch;
 use crate::aggregate::Run;
+use crate::base::Result;
 use crate::base::num::{trunc_to_i64, u64_of, usize_of};
-use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf};
-use crate::exec::Reader;
+use crate::exec::{Reader, damaged};
 use crate::expr::{self, Expression};
 use crate::plan::KeyBounds;
 
@@ -256,9 +256,7 @@ impl Drop for Draws {
 }
 
 fn copy_of(bytes: &[u8]) -> Result<DocumentBuf> {
-    let document = Document::from_checked_bytes(bytes);
-    let damaged = || Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "a stored document is no BSON");
-    Ok(document.ok_or_else(damaged)?.into())
+    Ok(Document::from_checked_bytes(bytes).ok_or_else(damaged)?.into())
 }
 
 /// The key in the middle between two, the first of which is below the other; nothing when they are too near.
