@@ -9,8 +9,9 @@ import time
 
 import pymongo
 import pytest
+import trustme
 from pymongo import ReadPreference, WriteConcern
-from pymongo.errors import AutoReconnect, NotPrimaryError, OperationFailure
+from pymongo.errors import AutoReconnect, NotPrimaryError, OperationFailure, ServerSelectionTimeoutError
 from pymongo.read_concern import ReadConcern
 
 WAIT_SECONDS = 40
@@ -294,5 +295,55 @@ def test_members_prove_to_each_other_who_they_are(tmp_path):
                 # All members have it; the session waits until the one that is asked has applied it.
                 secondary = client.shop.get_collection("orders", read_preference=ReadPreference.SECONDARY)
                 assert secondary.find_one({"_id": 1}, session=session) == {"_id": 1}
+    finally:
+        replicas.end()
+
+
+def certificates(folder, authority, trusted):
+    """The options of a member with a certificate of one authority, which trusts those of another."""
+    folder.mkdir()
+    names = {name: str(folder / f"{name}.pem") for name in ["ca", "cert", "key", "both"]}
+    trusted.cert_pem.write_to_path(names["ca"])
+    member = authority.issue_cert("127.0.0.1")
+    member.private_key_pem.write_to_path(names["key"])
+    for part in member.cert_chain_pems:
+        part.write_to_path(names["cert"], append=True)
+    member.private_key_and_cert_chain_pem.write_to_path(names["both"])
+    return ["--tls-cert", names["cert"], "--tls-key", names["key"], "--tls-ca", names["ca"]], names
+
+
+def test_members_encrypt_what_they_say(tmp_path):
+    ours, other = trustme.CA(), trustme.CA()
+    args, names = certificates(tmp_path / "ours", ours, ours)
+    replicas = ReplicaSet(tmp_path, *args)
+    tls = {"tls": True, "tlsCAFile": names["ca"], "tlsCertificateKeyFile": names["both"]}
+    try:
+        with replicas.client(**tls) as client:
+            until(lambda: client.primary and len(client.secondaries) == 2, "all members are there")
+            everywhere = client.shop.get_collection("orders", write_concern=WriteConcern(w=3, wtimeout=30_000))
+            everywhere.insert_many({"_id": at, "text": "x" * 10_000} for at in range(200))
+            # The entries came to the secondaries by encrypted connections, too.
+            secondary = client.shop.get_collection("orders", read_preference=ReadPreference.SECONDARY)
+            until(lambda: secondary.count_documents({}) == 200, "a secondary has all")
+            killed = replicas.primary(client)
+            killed.kill()
+            everywhere.with_options(write_concern=WriteConcern(w=2)).insert_one({"_id": 200})
+            killed.start()
+            everywhere.insert_one({"_id": 201})
+            # A server with a certificate of another authority is not spoken to.
+            port = free_port()
+            stranger_args, _ = certificates(tmp_path / "stranger", other, ours)
+            stranger = Member(tmp_path / str(port), port, ["--replSet", "rs0", *stranger_args, "--join"])
+            replicas.members.append(stranger)
+
+            def add(members):
+                members.append({"_id": 9, "host": stranger.host, "priority": 0, "votes": 0})
+
+            with pytest.raises(OperationFailure) as refused:
+                client.admin.command({"replSetReconfig": config_with(client, add)})
+            assert "invalid peer certificate" in str(refused.value)
+        with pymongo.MongoClient(replicas.uri, serverSelectionTimeoutMS=1_000) as plain:
+            with pytest.raises(ServerSelectionTimeoutError):
+                plain.admin.command("ping")
     finally:
         replicas.end()

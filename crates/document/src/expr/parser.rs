@@ -273,13 +273,10 @@ pub fn check_path(path: &str) -> Result<()> {
     if path.contains('\0') {
         return Err(error(16411, "FieldPath field names may not contain '\0'."));
     }
-    if path.split('.').count() > DEPTH_MAX {
+    if path.len() > DEPTH_MAX && path.split('.').count() > DEPTH_MAX {
         return Err(error(5_984_700, "FieldPath is too long"));
     }
-    for name in path.split('.') {
-        check_field_name(name)?;
-    }
-    Ok(())
+    path.split('.').try_for_each(check_field_name)
 }
 
 /// Checks the name of a variable that a user binds.

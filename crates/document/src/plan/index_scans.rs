@@ -18,7 +18,7 @@ use crate::collation::Collation;
 use crate::keys::hashed::hash_value;
 use crate::keys::{Direction, FieldKind};
 use crate::path::Path;
-use crate::query::bounds::{Bounds, Held, Interval};
+use crate::query::bounds::{Bounds, Interval};
 use crate::query::node::Node;
 
 /// The scans of the collection itself, in the order of `_id`, of which `stored` is the collation; of a capped one, in
@@ -95,7 +95,7 @@ impl Shape<'_> {
     }
 
     fn candidate(&self, query: &Query, bounds: Vec<Bounds>) -> Candidate {
-        let exact = self.is_exact(query.filter.root());
+        let exact = self.is_exact(query.filter.root(), &bounds);
         let order = self.order(query, &bounds);
         let grouped = order.map_or(0, |order| order.grouped);
         let Composed { groups, filters } = compose(self.directions, &bounds, grouped);
@@ -171,12 +171,11 @@ impl Shape<'_> {
     }
 
     /// Whether the bounds say all that the filter says: it is of conditions on fields of the index, which no document
-    /// has an array in, and each is told by its bounds exactly.
-    fn is_exact(&self, filter: &Node) -> bool {
+    /// has an array in, and the bounds of each say its conditions exactly.
+    fn is_exact(&self, filter: &Node, bounds: &[Bounds]) -> bool {
         let told = |node: &Node| match node {
             Node::Leaf { path, .. } => {
-                self.fields.iter().any(|field| field.path == path)
-                    && Bounds::of(node, path, Held { multikey: false, collation: self.collation }).exact
+                self.fields.iter().position(|field| field.path == path).is_some_and(|at| bounds[at].exact)
             }
             _ => false,
         };

@@ -30,7 +30,7 @@ impl Apply<'_> {
     fn fields(&self, tree: &Tree, document: Document<'_>, to: &mut DocumentBuilder) -> Result<()> {
         let mut seen = vec![false; tree.fields.len()];
         for element in document {
-            let at = tree.fields.iter().position(|(name, _)| **name == *element.name.as_bytes());
+            let at = tree.fields.iter().position(|(name, _)| name.as_bytes() == element.name.as_bytes());
             let Some(at) = at else {
                 if self.mode != Mode::Include {
                     to.append_element(&element);
@@ -66,14 +66,14 @@ impl Apply<'_> {
             match node {
                 Node::Computed(expression) if !seen => {
                     if let Some(value) = self.computed(expression)? {
-                        to.append(name, value.view());
+                        to.append(&**name, value.view());
                     }
                 }
                 Node::Tree(inner) if !seen && inner.computes() => {
                     let mut builder = DocumentBuilder::new();
                     self.fields(inner, Document::empty(), &mut builder)?;
                     let fresh = builder.finish();
-                    to.append(name, &fresh);
+                    to.append(&**name, &fresh);
                 }
                 _ => {}
             }

@@ -91,7 +91,7 @@ impl Projection {
     pub fn each_field(&self, see: &mut dyn FnMut(&[u8], Touch)) {
         for (name, node) in &self.tree.fields {
             see(
-                name,
+                name.as_bytes(),
                 match node {
                     tree::Node::Keep => Touch::Kept,
                     tree::Node::Drop => Touch::Dropped,
@@ -124,5 +124,22 @@ impl Projection {
             Value::Document(document) => self.apply(document, None),
             _ => Ok(DocumentBuf::new()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(spec: &DocumentBuf) -> String {
+        Projection::parse(spec.view(), Use::Find, &Context::new(0)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn errors_name_the_whole_path() {
+        assert!(wrong(&doc! {"a.b.c": 1, "a.b": &doc! {"c": 1}}).contains("Path collision at a.b.c"));
+        assert!(wrong(&doc! {"a.b": 1, "a.b.c": 1}).contains("Path collision at a.b.c remaining portion c"));
+        assert!(wrong(&doc! {"a": &doc! {"b": &doc! {}}}).contains("empty object at path 'a.b'"));
+        assert!(wrong(&doc! {"a": &doc! {"b": 1, "c": 0}}).contains("Cannot do exclusion on field a.c"));
     }
 }

@@ -1,5 +1,7 @@
 //! The strict reading of projections.
 
+use std::borrow::Cow;
+
 use super::tree::{Mode, Node, Tree};
 use crate::base::{ErrorCode, Result};
 use crate::bson::{Document, Value};
@@ -36,13 +38,14 @@ struct Reader<'c> {
     used_in: Use,
     context: &'c Context,
     mode: Option<Mode>,
-    leaves: Vec<(Vec<String>, Node)>,
+    /// Dotted paths, and what is done there.
+    leaves: Vec<(Cow<'c, str>, Node)>,
     computes: bool,
     elements: bool,
     positional: bool,
 }
 
-pub(super) fn projection(spec: Document<'_>, used_in: Use, context: &Context) -> Result<Parsed> {
+pub(super) fn projection<'c>(spec: Document<'c>, used_in: Use, context: &'c Context) -> Result<Parsed> {
     if spec.is_empty() && used_in == Use::Pipeline {
         return Err(error(
             51272,
@@ -59,11 +62,11 @@ pub(super) fn projection(spec: Document<'_>, used_in: Use, context: &Context) ->
         positional: false,
     };
     for element in spec {
-        reader.field(&mut Vec::new(), &element.name.to_str_lossy(), element.value)?;
+        reader.field(element.name.to_str_lossy(), element.value)?;
     }
-    let id = reader.leaves.iter().find(|(path, _)| *path == ["_id"]).map(|(_, node)| matches!(node, Node::Drop));
+    let id = reader.leaves.iter().find(|(path, _)| path == "_id").map(|(_, node)| matches!(node, Node::Drop));
     let mode = reader.mode.unwrap_or_else(|| {
-        let only_id = reader.leaves.iter().all(|(path, _)| *path == ["_id"]);
+        let only_id = reader.leaves.iter().all(|(path, _)| path == "_id");
         match (only_id, id) {
             _ if reader.computes || reader.elements => Mode::Include,
             (true, Some(false)) => Mode::Include,
@@ -71,11 +74,14 @@ pub(super) fn projection(spec: Document<'_>, used_in: Use, context: &Context) ->
         }
     });
     let mut tree = Tree::default();
-    if mode == Mode::Include && id.is_none() && !reader.leaves.iter().any(|(path, _)| path[0] == "_id") {
-        tree.fields.push((b"_id"[..].into(), Node::Keep));
+    if mode == Mode::Include
+        && id.is_none()
+        && !reader.leaves.iter().any(|(path, _)| path.split('.').next() == Some("_id"))
+    {
+        tree.fields.push(("_id".into(), Node::Keep));
     }
     for (path, node) in reader.leaves {
-        let redundant = path == ["_id"] && mode == Mode::Exclude && matches!(node, Node::Keep);
+        let redundant = path == "_id" && mode == Mode::Exclude && matches!(node, Node::Keep);
         if mode == Mode::Exclude && matches!(node, Node::Computed(_)) && used_in == Use::Pipeline {
             return Err(error(31252, "Cannot use an expression other than $meta in exclusion projection"));
         }
@@ -86,30 +92,23 @@ pub(super) fn projection(spec: Document<'_>, used_in: Use, context: &Context) ->
     Ok(Parsed { mode, tree, positional: reader.positional })
 }
 
-impl Reader<'_> {
-    fn field(&mut self, prefix: &mut Vec<String>, name: &str, value: Value<'_>) -> Result<()> {
-        let (name, positional) = self.positional_part(name)?;
-        crate::expr::parser::check_path(name)?;
-        let before = prefix.len();
-        prefix.extend(name.split('.').map(str::to_owned));
-        let result = self.value(prefix, value, positional);
-        prefix.truncate(before);
-        result
+impl<'c> Reader<'c> {
+    fn field(&mut self, path: Cow<'c, str>, value: Value<'c>) -> Result<()> {
+        let (path, positional) = self.positional_part(path)?;
+        crate::expr::parser::check_path(&path)?;
+        self.value(path, value, positional)
     }
 
-    /// A name without the positional operator at its end, and whether it had one.
-    fn positional_part<'n>(&mut self, name: &'n str) -> Result<(&'n str, bool)> {
-        if name == "$" {
-            return Ok((name, false));
-        }
-        let is_positional = name.split('.').any(|part| part == "$");
-        if !is_positional {
-            return Ok((name, false));
+    /// A path without the positional operator at its end, and whether it had one.
+    fn positional_part(&mut self, path: Cow<'c, str>) -> Result<(Cow<'c, str>, bool)> {
+        let is_positional = |path: &str| path.contains('$') && path.split('.').any(|part| part == "$");
+        if path == "$" || !is_positional(&path) {
+            return Ok((path, false));
         }
         if self.used_in == Use::Pipeline {
             return Err(error(31324, "positional projection cannot be used with an aggregation pipeline"));
         }
-        let Some(path) = name.strip_suffix(".$").filter(|path| !path.split('.').any(|part| part == "$")) else {
+        let Some(above) = path.strip_suffix(".$").filter(|above| !is_positional(above)) else {
             return Err(error(
                 31394,
                 "As of 4.4, it's illegal to specify positional operator in the middle of a path.",
@@ -119,11 +118,11 @@ impl Reader<'_> {
             return Err(error(31276, "Cannot specify more than one positional projection per query."));
         }
         self.positional = true;
-        Ok((path, true))
+        Ok((above.to_owned().into(), true))
     }
 
-    fn value(&mut self, path: &mut Vec<String>, value: Value<'_>, positional: bool) -> Result<()> {
-        let is_id = path.len() == 1 && path[0] == "_id";
+    fn value(&mut self, path: Cow<'c, str>, value: Value<'c>, positional: bool) -> Result<()> {
+        let is_id = path == "_id";
         let (node, says) = match value {
             _ if positional => {
                 if self.elements {
@@ -141,31 +140,27 @@ impl Reader<'_> {
             Value::Document(document) if document.is_empty() => {
                 return Err(error(
                     51270,
-                    format!(
-                        "An empty sub-projection is not a valid value. Found empty object at path '{}'",
-                        path.join(".")
-                    ),
+                    format!("An empty sub-projection is not a valid value. Found empty object at path '{path}'"),
                 ));
             }
-            Value::Document(document) => match self.operator(path, document)? {
+            Value::Document(document) => match self.operator(&path, document)? {
                 Some(found) => found,
                 None => {
                     for element in document {
-                        self.field(path, &element.name.to_str_lossy(), element.value)?;
+                        self.field(format!("{path}.{}", element.name.to_str_lossy()).into(), element.value)?;
                     }
                     return Ok(());
                 }
             },
             value => (Node::Computed(crate::expr::parse(value, self.context)?), Says::Computes),
         };
-        self.says(says, path, is_id)?;
-        self.leaves.push((path.clone(), node));
+        self.says(says, &path, is_id)?;
+        self.leaves.push((path, node));
         Ok(())
     }
 
     /// Takes note of what a leaf says about the mode.
-    fn says(&mut self, says: Says, path: &[String], is_id: bool) -> Result<()> {
-        let path = || path.join(".");
+    fn says(&mut self, says: Says, path: &str, is_id: bool) -> Result<()> {
         let mode = match says {
             Says::Include | Says::Exclude if is_id => return Ok(()),
             Says::Nothing => return Ok(()),
@@ -174,7 +169,7 @@ impl Reader<'_> {
             Says::Computes => {
                 self.computes = true;
                 if self.mode == Some(Mode::Exclude) {
-                    let what = format!("Cannot use expression in exclusion projection on field {}", path());
+                    let what = format!("Cannot use expression in exclusion projection on field {path}");
                     return Err(error(if self.used_in == Use::Find { 31252 } else { 31310 }, what));
                 }
                 Mode::Include
@@ -184,17 +179,17 @@ impl Reader<'_> {
             None => self.mode = Some(mode),
             Some(known) if known == mode => {}
             Some(Mode::Exclude) => {
-                return Err(error(31253, format!("Cannot do inclusion on field {} in exclusion projection", path())));
+                return Err(error(31253, format!("Cannot do inclusion on field {path} in exclusion projection")));
             }
             Some(_) => {
-                return Err(error(31254, format!("Cannot do exclusion on field {} in inclusion projection", path())));
+                return Err(error(31254, format!("Cannot do exclusion on field {path} in inclusion projection")));
             }
         }
         Ok(())
     }
 
     /// The node of a document that begins with an operator; nothing for a document of fields.
-    fn operator(&mut self, path: &[String], document: Document<'_>) -> Result<Option<(Node, Says)>> {
+    fn operator(&mut self, path: &str, document: Document<'_>) -> Result<Option<(Node, Says)>> {
         let Some(first) = document.first().filter(|first| first.name.as_bytes().starts_with(b"$")) else {
             return Ok(None);
         };
@@ -258,7 +253,7 @@ fn slice(value: Value<'_>) -> Result<Option<Node>> {
     }
 }
 
-fn element(path: &[String], value: Value<'_>, positional: bool, context: &Context) -> Result<Node> {
+fn element(path: &str, value: Value<'_>, positional: bool, context: &Context) -> Result<Node> {
     if positional {
         return Err(error(31255, "Cannot specify positional operator and $elemMatch."));
     }
@@ -268,7 +263,7 @@ fn element(path: &[String], value: Value<'_>, positional: bool, context: &Contex
             format!("elemMatch: Invalid argument, object required, but got {}", value.kind().name()),
         ));
     };
-    if path.len() > 1 {
+    if path.contains('.') {
         return Err(error(31275, "Cannot use $elemMatch projection on a nested field."));
     }
     let filter: Filter = if is_operators(conditions) {
@@ -282,29 +277,29 @@ fn element(path: &[String], value: Value<'_>, positional: bool, context: &Contex
     Ok(Node::Element(Box::new(filter)))
 }
 
-/// Puts a node at a path.
-fn insert(tree: &mut Tree, path: &[String], node: Node) -> Result<()> {
-    let Some((first, rest)) = path.split_first() else { return Ok(()) };
-    let at = tree.fields.iter().position(|(name, _)| **name == *first.as_bytes());
-    match (at, rest.is_empty()) {
-        (None, true) => tree.fields.push((first.as_bytes().into(), node)),
-        (None, false) => {
+/// Puts a node at a dotted path.
+fn insert(tree: &mut Tree, path: &str, node: Node) -> Result<()> {
+    insert_below(tree, path, path, node)
+}
+
+/// Puts a node at `rest`, the end of a path.
+fn insert_below(tree: &mut Tree, path: &str, rest: &str, node: Node) -> Result<()> {
+    let (first, rest) = rest.split_once('.').map_or((rest, None), |(first, rest)| (first, Some(rest)));
+    let at = tree.fields.iter().position(|(name, _)| **name == *first);
+    match (at, rest) {
+        (None, None) => tree.fields.push((first.into(), node)),
+        (None, Some(rest)) => {
             let mut inner = Tree::default();
-            insert(&mut inner, rest, node)?;
-            tree.fields.push((first.as_bytes().into(), Node::Tree(inner)));
+            insert_below(&mut inner, path, rest, node)?;
+            tree.fields.push((first.into(), Node::Tree(inner)));
         }
-        (Some(at), true) => {
+        (Some(at), None) => {
             let code = if matches!(tree.fields[at].1, Node::Tree(_)) { 31250 } else { 31249 };
-            return Err(error(code, format!("Path collision at {}", path.join("."))));
+            return Err(error(code, format!("Path collision at {path}")));
         }
-        (Some(at), false) => match &mut tree.fields[at].1 {
-            Node::Tree(inner) => insert(inner, rest, node)?,
-            _ => {
-                return Err(error(
-                    31249,
-                    format!("Path collision at {} remaining portion {}", path.join("."), rest.join(".")),
-                ));
-            }
+        (Some(at), Some(rest)) => match &mut tree.fields[at].1 {
+            Node::Tree(inner) => insert_below(inner, path, rest, node)?,
+            _ => return Err(error(31249, format!("Path collision at {path} remaining portion {rest}"))),
         },
     }
     Ok(())
@@ -317,15 +312,15 @@ pub(super) fn added(spec: Document<'_>, context: &Context) -> Result<Tree> {
     }
     let mut tree = Tree::default();
     for element in spec {
-        add(&mut tree, &mut Vec::new(), &element.name.to_str_lossy(), element.value, context)?;
+        let name = element.name.to_str_lossy();
+        crate::expr::parser::check_path(&name)?;
+        add(&mut tree, &name, element.value, context)?;
     }
     Ok(tree)
 }
 
-fn add(tree: &mut Tree, prefix: &mut Vec<String>, name: &str, value: Value<'_>, context: &Context) -> Result<()> {
-    crate::expr::parser::check_path(name)?;
-    let before = prefix.len();
-    prefix.extend(name.split('.').map(str::to_owned));
+/// Adds the field at a path; `path` is checked.
+fn add(tree: &mut Tree, path: &str, value: Value<'_>, context: &Context) -> Result<()> {
     match value {
         Value::Document(document) if document.first().is_some_and(|first| !first.name.as_bytes().starts_with(b"$")) => {
             for element in document {
@@ -338,7 +333,9 @@ fn add(tree: &mut Tree, prefix: &mut Vec<String>, name: &str, value: Value<'_>, 
                 if element.name.as_bytes().starts_with(b"$") {
                     return Err(error(40182, format!("{} is not allowed in this context", element.name)));
                 }
-                add(tree, prefix, &element.name.to_str_lossy(), element.value, context)?;
+                let name = element.name.to_str_lossy();
+                crate::expr::parser::check_path(&name)?;
+                add(tree, &format!("{path}.{name}"), element.value, context)?;
             }
         }
         value => {
@@ -347,15 +344,13 @@ fn add(tree: &mut Tree, prefix: &mut Vec<String>, name: &str, value: Value<'_>, 
                 error(
                     40176,
                     format!(
-                        "specification contains two conflicting paths. Cannot specify both '{}' and a part of it",
-                        prefix.join(".")
+                        "specification contains two conflicting paths. Cannot specify both '{path}' and a part of it"
                     ),
                 )
             };
-            insert(tree, prefix, Node::Computed(expression)).map_err(collided)?;
+            insert(tree, path, Node::Computed(expression)).map_err(collided)?;
         }
     }
-    prefix.truncate(before);
     Ok(())
 }
 
@@ -364,8 +359,7 @@ pub(super) fn removed(paths: &[String]) -> Result<Tree> {
     let mut tree = Tree::default();
     for path in paths {
         crate::expr::parser::check_path(path)?;
-        let parts: Vec<_> = path.split('.').map(str::to_owned).collect();
-        insert(&mut tree, &parts, Node::Drop)?;
+        insert(&mut tree, path, Node::Drop)?;
     }
     Ok(tree)
 }

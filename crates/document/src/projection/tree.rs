@@ -24,7 +24,7 @@ pub enum Mode {
 /// The fields of a document, by their names, in the order of the projection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tree {
-    pub(super) fields: Vec<(Box<[u8]>, Node)>,
+    pub(super) fields: Vec<(Box<str>, Node)>,
 }
 
 /// What is done with a field.
@@ -75,9 +75,8 @@ impl Tree {
     pub(super) fn plain_paths(&self) -> Option<PlainPaths<'_>> {
         let mut paths = PlainPaths::new();
         for (name, node) in &self.fields {
-            let name = String::from_utf8_lossy(name);
             match node {
-                Node::Keep => paths.push(name),
+                Node::Keep => paths.push(Cow::Borrowed(name)),
                 Node::Drop => {}
                 Node::Tree(tree) => {
                     paths.extend(tree.plain_paths()?.iter().map(|rest| Cow::Owned(format!("{name}.{rest}"))));

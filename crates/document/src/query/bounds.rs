@@ -41,7 +41,8 @@ pub struct Interval {
 pub struct Bounds {
     /// The intervals.
     pub intervals: Vec<Interval>,
-    /// Whether every document with a value within the intervals matches the conditions that gave them.
+    /// Whether every document with a value within the intervals matches the conditions that gave them. Parts of a
+    /// conjunction that are on other paths give none.
     pub exact: bool,
 }
 
@@ -266,9 +267,7 @@ fn of_node(node: &Node, path: &Path, held: Held<'_>) -> Option<Bounds> {
 
 fn and(nodes: &[Node], path: &Path, held: Held<'_>) -> Option<Bounds> {
     let multikey = held.multikey;
-    let parts: Vec<_> = nodes.iter().map(|node| of_node(node, path, held)).collect();
-    let complete = parts.iter().all(Option::is_some);
-    let mut known: Vec<_> = parts.into_iter().flatten().collect();
+    let mut known: Vec<_> = nodes.iter().filter_map(|node| of_node(node, path, held)).collect();
     if known.is_empty() {
         return None;
     }
@@ -278,9 +277,7 @@ fn and(nodes: &[Node], path: &Path, held: Held<'_>) -> Option<Bounds> {
         known.truncate(1);
         known[0].exact = false;
     }
-    let mut both = known.into_iter().reduce(|a, b| a.intersection(&b))?;
-    both.exact &= complete;
-    Some(both)
+    known.into_iter().reduce(|a, b| a.intersection(&b))
 }
 
 fn of_predicate(test: &Predicate, held: Held<'_>) -> Option<Bounds> {
