@@ -267,7 +267,11 @@ fn of_node(node: &Node, path: &Path, held: Held<'_>) -> Option<Bounds> {
 
 fn and(nodes: &[Node], path: &Path, held: Held<'_>) -> Option<Bounds> {
     let multikey = held.multikey;
-    let mut known: Vec<_> = nodes.iter().filter_map(|node| of_node(node, path, held)).collect();
+    // A condition on another path says nothing of these values; one on this path may not be told by them.
+    let elsewhere = |node: &&Node| matches!(node, Node::Leaf { path: other, .. } if other != path);
+    let parts: Vec<_> = nodes.iter().filter(|node| !elsewhere(node)).map(|node| of_node(node, path, held)).collect();
+    let complete = parts.iter().all(Option::is_some);
+    let mut known: Vec<_> = parts.into_iter().flatten().collect();
     if known.is_empty() {
         return None;
     }
@@ -277,7 +281,9 @@ fn and(nodes: &[Node], path: &Path, held: Held<'_>) -> Option<Bounds> {
         known.truncate(1);
         known[0].exact = false;
     }
-    known.into_iter().reduce(|a, b| a.intersection(&b))
+    let mut both = known.into_iter().reduce(|a, b| a.intersection(&b))?;
+    both.exact &= complete;
+    Some(both)
 }
 
 fn of_predicate(test: &Predicate, held: Held<'_>) -> Option<Bounds> {
