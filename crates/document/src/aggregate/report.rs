@@ -37,6 +37,7 @@ pub(super) fn read(_: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stag
         "$planCacheStats" => check_plans(spec)?,
         "$currentOp" => check_operations(spec)?,
         "$listSessions" | "$listLocalSessions" => check_sessions(name, spec)?,
+        "$listClusterCatalog" => check_catalog(spec)?,
         _ => {}
     }
     Ok(vec![Arc::new(Told(Report { name, spec: DocumentBuf::from(spec) }))])
@@ -69,6 +70,9 @@ fn no_document(name: &str, value: &Value<'_>) -> Error {
     let kind = value.kind().name();
     match name {
         "$collStats" => error(5_447_000, format!("$collStats must take a nested object but found a {kind}")),
+        "$listClusterCatalog" => {
+            error(9_621_302, format!("$listClusterCatalog must take a nested object but found: {kind}"))
+        }
         "$indexStats" => error(28803, "The $indexStats stage specification must be an empty object"),
         "$planCacheStats" => Error::new(
             ErrorCode::FAILED_TO_PARSE,
@@ -162,6 +166,19 @@ fn check_sessions(name: &str, spec: Document<'_>) -> Result<()> {
     {
         let what = format!("{name} may not specify {{allUsers:true}} and {{users:[...]}} at the same time");
         return Err(Error::new(ErrorCode::UNSUPPORTED_FORMAT, what));
+    }
+    Ok(())
+}
+
+/// `$listClusterCatalog` takes two choices.
+fn check_catalog(spec: Document<'_>) -> Result<()> {
+    for element in spec {
+        if element.name != "shards" && element.name != "balancingConfiguration" {
+            return Err(unknown("$listClusterCatalog", element.name));
+        }
+        if !matches!(element.value, Value::Bool(_)) {
+            return Err(mismatch("$listClusterCatalog", element.name, &element.value, "bool"));
+        }
     }
     Ok(())
 }

@@ -570,6 +570,7 @@ fn is_in_facets(name: &str) -> bool {
         "$facet",
         "$geoNear",
         "$indexStats",
+        "$listClusterCatalog",
         "$listLocalSessions",
         "$merge",
         "$out",

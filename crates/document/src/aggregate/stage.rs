@@ -424,7 +424,7 @@ impl<'c> Parser<'c> {
             return Err(Error::new(ErrorCode::MAX_SUB_PIPELINE_DEPTH_EXCEEDED, what));
         }
         let pipeline = Self { depth: self.depth + 1, ..*self }.pipeline(stages)?;
-        let of_server = ["$currentOp", "$listLocalSessions", "$listSessions"];
+        let of_server = ["$currentOp", "$listClusterCatalog", "$listLocalSessions", "$listSessions"];
         match pipeline.stages.first().filter(|stage| of_server.contains(&stage.name())) {
             None => Ok(pipeline),
             Some(stage) => {

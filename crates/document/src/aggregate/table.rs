@@ -59,4 +59,5 @@ table! {
     "$currentOp" => report::read;
     "$listSessions" => report::read;
     "$listLocalSessions" => report::read;
+    "$listClusterCatalog" => report::read;
 }

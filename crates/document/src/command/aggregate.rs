@@ -166,9 +166,10 @@ pub(super) fn is_stable(stage: Document<'_>) -> bool {
 }
 
 /// The stages that are not part of the stable API, but for some of `$collStats`.
-const UNSTABLE: [&str; 8] = [
+const UNSTABLE: [&str; 9] = [
     "$currentOp",
     "$indexStats",
+    "$listClusterCatalog",
     "$listLocalSessions",
     "$listSessions",
     "$planCacheStats",
@@ -179,7 +180,7 @@ const UNSTABLE: [&str; 8] = [
 
 /// Refuses a read concern of stages that read no documents.
 fn check_read_level(call: &Call<'_>, stages: crate::bson::Array<'_>) -> Result<()> {
-    const LOCAL: [&str; 3] = ["$currentOp", "$listLocalSessions", "$planCacheStats"];
+    const LOCAL: [&str; 4] = ["$currentOp", "$listClusterCatalog", "$listLocalSessions", "$planCacheStats"];
     let level = call.generic.read_concern.level;
     if matches!(level, None | Some(ReadLevel::Local)) {
         return Ok(());
@@ -195,10 +196,11 @@ fn check_read_level(call: &Call<'_>, stages: crate::bson::Array<'_>) -> Result<(
 
 /// Refuses stages that no transaction has.
 fn check_in_transaction(call: &Call<'_>, stages: crate::bson::Array<'_>) -> Result<()> {
-    const STAGES: [&str; 8] = [
+    const STAGES: [&str; 9] = [
         "$collStats",
         "$currentOp",
         "$indexStats",
+        "$listClusterCatalog",
         "$listLocalSessions",
         "$listSessions",
         "$merge",
@@ -265,6 +267,7 @@ impl Told {
             Some(report) if ["$listLocalSessions", "$listSessions"].contains(&report.name) => {
                 sessions(call, report.spec.view())
             }
+            Some(report) if report.name == "$listClusterCatalog" => super::lists::catalog(call, report.spec.view()),
             _ => Vec::new(),
         };
         Self { rows, usage: Arc::clone(&call.state.usage) }
@@ -274,7 +277,7 @@ impl Told {
 impl Server for Told {
     fn report(&self, report: &Report) -> Result<Rows> {
         match report.name {
-            "$currentOp" | "$listLocalSessions" | "$listSessions" => {
+            "$currentOp" | "$listClusterCatalog" | "$listLocalSessions" | "$listSessions" => {
                 Ok(Box::new(self.rows.clone().into_iter().map(Ok)))
             }
             name => Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("{name} is not supported"))),

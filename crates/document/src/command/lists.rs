@@ -7,7 +7,7 @@ use super::reply::{cursor, cursor_option};
 use super::sizes::sizes_of_database;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::Result;
-use crate::bson::{DocumentBuf, DocumentBuilder};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::Namespace;
 use crate::query::Filter;
 
@@ -54,6 +54,36 @@ fn list_collections(call: &Call<'_>) -> Result<Reply> {
         }
     }
     cursor(call, &format!("{}.$cmd.listCollections", call.request.database), Known::new(listed), batch)
+}
+
+/// What `$listClusterCatalog` tells: the collections and views of a database, or of all when that is `admin`.
+pub(super) fn catalog(call: &Call<'_>, spec: Document<'_>) -> Vec<DocumentBuf> {
+    let (client, database) = (&call.request.client, &call.state.database);
+    let mut databases = vec![call.request.database.to_owned()];
+    if call.request.database == "admin" {
+        databases = database.list_databases();
+    }
+    let mut listed = Vec::new();
+    for name in databases {
+        for collection in database.list_collections(&name) {
+            let mut fields = collection.view().elements();
+            let Some(own) = fields.next().and_then(|field| field.value.as_str()) else { continue };
+            if !client.sees_collection(&name, own) {
+                continue;
+            }
+            let mut builder = DocumentBuilder::new();
+            builder.append("ns", format!("{name}.{own}").as_str()).append("db", name.as_str());
+            fields.for_each(|field| {
+                builder.append_element(&field);
+            });
+            builder.append("sharded", false);
+            if matches!(spec.get("shards"), Some(Value::Bool(true))) {
+                builder.open_array("shards").close();
+            }
+            listed.push(builder.finish());
+        }
+    }
+    listed
 }
 
 fn name_and_type(collection: &DocumentBuf) -> DocumentBuf {

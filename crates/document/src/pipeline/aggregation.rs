@@ -184,7 +184,8 @@ fn check_target(target: &Target, pipeline: &Pipeline) -> Result<()> {
     let invalid = |what: String| Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
     let first = pipeline.stages().first();
     let name = first.map_or("", |stage| stage.name());
-    let of_database = ["$documents", "$currentOp", "$listLocalSessions", "$changeStream"].contains(&name);
+    let of_database =
+        ["$documents", "$currentOp", "$listLocalSessions", "$listClusterCatalog", "$changeStream"].contains(&name);
     match target {
         Target::Database(_) if !of_database => {
             if name.is_empty() {
@@ -197,6 +198,10 @@ fn check_target(target: &Target, pipeline: &Pipeline) -> Result<()> {
         }
         Target::Collection(namespace) if name == "$listSessions" && namespace.as_str() != SESSIONS => {
             invalid(format!("{name} may only be run against {SESSIONS}"))
+        }
+        Target::Collection(_) if name == "$listClusterCatalog" => {
+            let what = "$listClusterCatalog must be run against a database with {aggregate: 1}";
+            Err(Error::new(ErrorCode::new(9_621_301), what))
         }
         Target::Collection(_) if ["$documents", "$currentOp", "$listLocalSessions"].contains(&name) => {
             let on = if name == "$currentOp" { "the 'admin' database" } else { "a database" };

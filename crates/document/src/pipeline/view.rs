@@ -10,7 +10,8 @@ use crate::expr::Context;
 pub const DEPTH_MAX: usize = 20;
 
 /// Stages that run over a database, or over nothing.
-const OF_DATABASES: [&str; 5] = ["$changeStream", "$currentOp", "$documents", "$listLocalSessions", "$listSessions"];
+const OF_DATABASES: [&str; 6] =
+    ["$changeStream", "$currentOp", "$documents", "$listClusterCatalog", "$listLocalSessions", "$listSessions"];
 
 /// What a name stands for.
 #[derive(Debug)]

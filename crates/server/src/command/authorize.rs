@@ -292,6 +292,9 @@ fn stage_is_allowed(granted: &Privileges, database: &str, name: &str, value: Val
         // Without it, the stage shows the client's own.
         "$currentOp" if document.get("allUsers").as_ref().and_then(truth) != Some(true) => true,
         "$currentOp" => granted.allow("inprog", Target::Cluster),
+        // Of all databases, when it is run on `admin`.
+        "$listClusterCatalog" if database == "admin" => granted.allow("listDatabases", Target::Cluster),
+        "$listClusterCatalog" => granted.allow("listCollections", Target::Database(database)),
         _ => true,
     }
 }
@@ -346,6 +349,12 @@ mod tests {
         }
         assert!(allowed("read", r#"[{"$lookup": {"from": "x", "as": "y"}}, {"$unionWith": "z"}]"#));
         assert!(allowed("readWrite", r#"[{"$out": "x"}]"#));
+        let listed = DocumentBuf::from_json(r#"{"$listClusterCatalog": {}}"#).unwrap();
+        let catalog = |granted: &Privileges, database| {
+            stage_is_allowed(granted, database, "$listClusterCatalog", listed.view().first().unwrap().value)
+        };
+        let reader = roles::contents(&RoleName { role: "read".to_owned(), database: "app".to_owned() }).unwrap().1;
+        assert!(catalog(&reader, "app") && !catalog(&reader, "admin") && !catalog(&reader, "other"));
         assert!(!allowed("readWrite", r#"[{"$out": {"db": "other", "coll": "x"}}]"#));
     }
 }
