@@ -107,6 +107,21 @@ fn change(rng: &mut Rng, db: &Database, tables: &[Table], count: u64) {
     }
 }
 
+/// The data files of a checkpoint, and their bytes.
+fn data_files(sim: &SimEnv, dir: &str) -> (u64, u64) {
+    let entries = sim.env().fs.list(dir.as_ref()).unwrap();
+    let is_data = |name: &str| [".run", ".tree", ".values"].iter().any(|end| name.ends_with(end));
+    let files = entries.iter().filter(|entry| is_data(&entry.name));
+    let sizes = files.map(|entry| sim.read_file(format!("{dir}/{}", entry.name)).unwrap().len() as u64);
+    sizes.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes))
+}
+
+/// The report counts each data file once.
+fn assert_told(sim: &SimEnv, dir: &str, report: CheckpointReport) {
+    let CheckpointReport { linked_files, linked_bytes, copied_files, copied_bytes, .. } = report;
+    assert_eq!((linked_files + copied_files, linked_bytes + copied_bytes), data_files(sim, dir), "{dir}: {report:?}");
+}
+
 fn state(db: &Database) -> State {
     assert_eq!(db.verify().unwrap().problems, vec![]);
     let entries = |table: &Table| table.range(..).map(|entry| entry.map(|(key, value)| (key, value.to_vec())).unwrap());
@@ -134,6 +149,7 @@ fn what_did_not_change_is_shared_and_every_checkpoint_stays_what_it_is() {
                 table.wait_idle().unwrap();
             }
             last = db.checkpoint_since(format!("/backup/{number}"), format!("/backup/{}", number - 1)).unwrap();
+            assert_told(&sim, &format!("/backup/{number}"), last);
             // The table that was never written at the least.
             assert!(last.linked_files >= 1 && last.copied_files >= 1, "{seed}, {number}: {last:?}");
             states.push(state(&db));

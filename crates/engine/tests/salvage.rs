@@ -194,16 +194,29 @@ fn a_lost_log_of_which_a_flushed_table_tells_is_told_and_salvaged() {
     for missing in segments(&sim) {
         sim.remove_file(missing).unwrap();
     }
-    let error = open(&sim).unwrap_err();
-    assert!(error.kind() == ErrorKind::Corruption, "{error}");
-    let report = salvage(&sim, SalvageMode::Repair).unwrap();
-    assert_eq!(report.ahead.iter().map(|table| table.name.as_str()).collect::<Vec<_>>(), ["a"]);
-    let db = open(&sim).unwrap();
-    assert_eq!((held(&db, "a"), held(&db, "b")), (VALUES.len(), 0));
-    commit(&db, VALUES.len(), 7);
-    drop(db);
-    let db = open(&sim).unwrap();
-    assert_eq!(held(&db, "a"), VALUES.len() + 1);
+    for sim in [without_log_directory(&sim), sim] {
+        let error = open(&sim).unwrap_err();
+        assert!(error.kind() == ErrorKind::Corruption, "{error}");
+        let report = salvage(&sim, SalvageMode::Repair).unwrap();
+        assert_eq!(report.ahead.iter().map(|table| table.name.as_str()).collect::<Vec<_>>(), ["a"]);
+        let db = open(&sim).unwrap();
+        assert_eq!((held(&db, "a"), held(&db, "b")), (VALUES.len(), 0));
+        commit(&db, VALUES.len(), 7);
+        drop(db);
+        let db = open(&sim).unwrap();
+        assert_eq!(held(&db, "a"), VALUES.len() + 1);
+    }
+}
+
+/// Another machine with the files of the database, but for the directory of the log.
+fn without_log_directory(sim: &SimEnv) -> SimEnv {
+    let (to, dir) = (SimEnv::new(8), Path::new("/db"));
+    to.env().fs.create_dir_all(dir).unwrap();
+    for entry in sim.env().fs.list(dir).unwrap().into_iter().filter(|entry| !entry.is_dir) {
+        let path = dir.join(entry.name);
+        to.write_file(&path, &sim.read_file(&path).unwrap()).unwrap();
+    }
+    to
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A run without any processor time for so long stands still.
-const STANDSTILL: Duration = Duration::from_secs(40);
+const STANDSTILL: Duration = Duration::from_secs(20);
 
 /// No run needs so much memory.
 const MEMORY_MAX: u64 = 3 << 30;

@@ -1,7 +1,7 @@
 //! Which tests look at a mutant, in which order, at which sizes.
 
 /// Small sizes first: most mutants are caught by them.
-const SMALL: [(&str, &str); 13] = [
+const SMALL: [(&str, &str); 14] = [
     ("SPINNEY_PAIRS", "1"),
     ("SPINNEY_SEEDS", "40"),
     ("SPINNEY_CRASH_POINTS", "1000"),
@@ -14,6 +14,7 @@ const SMALL: [(&str, &str); 13] = [
     ("SPINNEY_CHECKPOINT_SEEDS", "4"),
     ("SPINNEY_UNLOGGED_SEEDS", "3"),
     ("SPINNEY_FUZZ", "100"),
+    ("SPINNEY_SCHEDULES", "200"),
     ("PROPTEST_CASES", "32"),
 ];
 
@@ -42,6 +43,27 @@ const QUICK: [&str; 12] = [
 const ORDER: [&str; 9] =
     ["crash", "pairs", "time_to_live", "edges", "bulk_load", "model", "salvage", "faults", "concurrent"];
 
+/// The suites that are about the files below a path of the engine's sources: they come first.
+const NEAR: [(&str, &[&str]); 11] = [
+    ("db/api/change_feed", &["changes", "feed_kills"]),
+    ("db/api/bulk_load", &["bulk_load", "load_below"]),
+    ("db/api/", &["api", "transactions", "ranges", "reads", "bounds"]),
+    ("db/commit/", &["transactions", "serializable", "prepared", "bounds"]),
+    ("db/jobs/", &["background", "checkpoint_since", "delta_runs", "cache_population"]),
+    ("db/maintenance/salvage", &["salvage", "salvage_to"]),
+    ("db/maintenance/tree_salvage", &["salvage_to"]),
+    ("db/maintenance/", &["checkpoint_since", "checkpoint_crash", "close"]),
+    ("db/open/", &["recovery", "read_only", "log_dir", "close"]),
+    ("table/", &["estimates", "delta_runs", "time_to_live", "background"]),
+    ("txn/", &["serializable", "isolation", "locks", "transactions"]),
+];
+
+/// What the tests under schedules run of the engine's sources.
+const SCHEDULED: [&str; 3] = ["log/", "txn/", "db/"];
+
+/// The program of the tests that decide themselves how threads take turns.
+pub(super) const SCHEDULES: &str = "schedules";
+
 /// Suites that say nothing about what the engine does.
 const NEVER: [&str; 2] = ["tidy", "fuzz"];
 
@@ -65,12 +87,12 @@ pub(super) struct Step {
     /// The program.
     pub(super) suite: String,
     pub(super) arguments: Vec<String>,
-    /// The unit tests of the mutant's own module.
-    pub(super) is_module: bool,
+    /// Whether it is about the mutant's own file or module.
+    pub(super) is_near: bool,
 }
 
 /// The steps whose size is a setting: only these show more at the default sizes.
-const SIZED: [&str; 13] = [
+const SIZED: [&str; 14] = [
     "pairs",
     "model",
     "simulation",
@@ -84,12 +106,13 @@ const SIZED: [&str; 13] = [
     "unlogged_crash",
     "unit log",
     "unit tree",
+    SCHEDULES,
 ];
 
 impl Step {
     /// Whether it is done for a mutant that all before have missed.
     pub(super) fn is_of(&self, size: Size) -> bool {
-        let is_quick = QUICK.contains(&self.suite.as_str()) || self.is_module;
+        let is_quick = QUICK.contains(&self.suite.as_str()) || self.is_near;
         match size {
             Size::Quick => is_quick,
             Size::Small => !is_quick,
@@ -101,19 +124,37 @@ impl Step {
 /// The layers of the engine that have unit tests of their own.
 const LAYERS: [&str; 8] = ["log", "tree", "table", "txn", "db", "store", "block", "cache"];
 
-/// The steps for a mutant in a file, of these programs: the unit tests of its module, the suites, and all unit tests.
+/// The steps for a mutant in a file, of these programs: the unit tests of its module, the suites, those that are about
+/// the file first, all unit tests, and the tests under schedules.
 pub(super) fn steps<'a>(file: &str, programs: impl Iterator<Item = &'a String>) -> Vec<Step> {
-    let mut suites: Vec<&String> = programs.filter(|name| *name != "lib" && !NEVER.contains(&name.as_str())).collect();
-    let place = |name: &String| QUICK.iter().chain(&ORDER).position(|known| known == name);
-    suites.sort_by_key(|name| (place(name).unwrap_or(QUICK.len() + ORDER.len()), *name));
+    let of_engine = file.strip_prefix("crates/engine/src/").unwrap_or("");
+    let near = NEAR.iter().filter(|(prefix, _)| of_engine.starts_with(prefix)).flat_map(|(_, suites)| *suites);
+    let near: Vec<&str> = near.copied().collect();
+    let (mut suites, mut is_scheduled) = (Vec::new(), false);
+    for name in programs {
+        match name.as_str() {
+            SCHEDULES => is_scheduled = SCHEDULED.iter().any(|layer| of_engine.starts_with(layer)),
+            "lib" => {}
+            suite if NEVER.contains(&suite) => {}
+            suite => suites.push(suite),
+        }
+    }
+    let order = || near.iter().chain(&QUICK).chain(&ORDER);
+    suites.sort_by_key(|name| (order().position(|known| known == name).unwrap_or(usize::MAX), *name));
     let suites = suites.into_iter().map(|name| Step {
-        name: name.clone(),
-        suite: name.clone(),
+        name: name.to_owned(),
+        suite: name.to_owned(),
         arguments: Vec::new(),
-        is_module: false,
+        is_near: near.contains(&name),
     });
-    let layers = LAYERS.into_iter().map(|layer| unit(layer, false));
-    module(file).map(|module| unit(&module, true)).into_iter().chain(suites).chain(layers).collect()
+    let own = of_engine.split('/').next().unwrap_or("");
+    let module = module(file).map(|module| unit(&module, true));
+    let (mut layers, all) = (LAYERS.to_vec(), SCHEDULES.to_owned());
+    layers.sort_by_key(|layer| *layer != own);
+    let layers = layers.into_iter().map(|layer| unit(layer, false));
+    let schedules =
+        is_scheduled.then(|| Step { name: all.clone(), suite: all.clone(), arguments: vec![all], is_near: false });
+    module.into_iter().chain(suites).chain(layers).chain(schedules).collect()
 }
 
 /// The module whose unit tests are about a file: the file itself in the large layers, the layer in the small ones.
@@ -132,8 +173,8 @@ fn module(file: &str) -> Option<String> {
 }
 
 /// The unit tests of a module.
-fn unit(module: &str, is_module: bool) -> Step {
-    Step { name: format!("unit {module}"), suite: "lib".to_owned(), arguments: vec![format!("{module}::")], is_module }
+fn unit(module: &str, is_near: bool) -> Step {
+    Step { name: format!("unit {module}"), suite: "lib".to_owned(), arguments: vec![format!("{module}::")], is_near }
 }
 
 /// The environment of a step.
@@ -158,5 +199,18 @@ mod tests {
         assert_eq!(names("tree/run/view/mod.rs")[0], "unit tree::run::view");
         assert_eq!(names("tree/gc/mod.rs")[0], "unit tree::gc");
         assert_eq!(names("table/policy/read_triggered.rs")[0], "unit table");
+    }
+
+    #[test]
+    fn suites_about_the_file_come_first_and_those_under_schedules_last() {
+        let programs = ["crash", "lib", SCHEDULES, "salvage_to", "model"].map(str::to_owned);
+        let names = |file: &str| {
+            let steps = steps(&format!("crates/engine/src/{file}"), programs.iter());
+            steps.into_iter().map(|step| step.name).collect::<Vec<_>>()
+        };
+        let salvage = names("db/maintenance/salvage.rs");
+        assert_eq!(salvage[..3], ["unit db::maintenance", "salvage_to", "crash"]);
+        assert_eq!((salvage[4].as_str(), salvage.last().unwrap().as_str()), ("unit db", SCHEDULES));
+        assert!(!names("table/level.rs").contains(&SCHEDULES.to_owned()));
     }
 }

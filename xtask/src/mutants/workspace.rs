@@ -8,9 +8,13 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::mutant::{Mutant, SWITCH, by_file, switch};
+use super::suites::SCHEDULES;
 
 /// What of the repository's root is not copied.
 const SKIPPED: [&str; 4] = ["target", ".git", "peers", "docs"];
+
+/// The folder of builds without `--cfg shuttle`; those with it are in one with the name of their program.
+const BUILD: &str = "build";
 
 /// The file that gets the switch.
 const SWITCH_HOME: &str = "crates/engine/src/base/mod.rs";
@@ -76,7 +80,7 @@ impl Workspace {
         let mut programs = BTreeMap::new();
         for arguments in ["check --package spinney --lib", "test --package spinney --lib --tests --no-run"] {
             eprintln!("cargo {arguments}");
-            let messages = self.cargo(&tree, arguments)?;
+            let messages = self.cargo(&tree, BUILD, arguments)?;
             let refused = refused(&messages, &places);
             if !refused.is_empty() {
                 return Ok(Built::Refused(refused));
@@ -87,17 +91,30 @@ impl Workspace {
             }
             programs.extend(messages.iter().filter_map(program));
         }
+        programs.insert(SCHEDULES.to_owned(), self.schedules(&tree)?);
         Ok(Built::Programs(programs))
     }
 
-    /// Runs cargo in the copy and gives its messages.
-    fn cargo(&self, tree: &Path, arguments: &str) -> Result<Vec<Value>, String> {
+    /// Builds the unit tests once more, for those that decide themselves how threads take turns.
+    fn schedules(&self, tree: &Path) -> Result<PathBuf, String> {
+        eprintln!("cargo test --lib, under schedules");
+        let messages = self.cargo(tree, SCHEDULES, "test --package spinney --lib --no-run")?;
+        let built = messages.iter().find_map(program).map(|(_, path)| path);
+        built.ok_or_else(|| "the copy does not compile under schedules".to_owned())
+    }
+
+    /// Runs cargo in the copy, into a folder of builds, and gives its messages.
+    fn cargo(&self, tree: &Path, build: &str, arguments: &str) -> Result<Vec<Value>, String> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = Command::new(cargo)
+        let mut command = Command::new(cargo);
+        if build != BUILD {
+            command.env("RUSTFLAGS", "--cfg shuttle");
+        }
+        let output = command
             .args(arguments.split_whitespace())
             .arg("--message-format=json")
             .arg("--target-dir")
-            .arg(self.home.join("build"))
+            .arg(self.home.join(build))
             .current_dir(tree)
             .stderr(Stdio::inherit())
             .output()

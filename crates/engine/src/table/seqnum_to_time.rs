@@ -172,16 +172,16 @@ mod tests {
 
     #[test]
     fn what_was_marked_by_a_clock_that_was_behind_is_as_old_as_it_is() {
-        for leapt_ms in [Some(9000), None] {
+        for (now_ms, leapt_ms) in [10_000, 10_100].into_iter().flat_map(|now| [(now, Some(9000)), (now, None)]) {
             let mut seqnum_to_time = SeqnumToTime::default();
             marked(&mut seqnum_to_time, 1, 10_000, None);
             // Begun without a clock, which is set while it runs or before the next open.
             marked(&mut seqnum_to_time, 2, 1000, None);
             marked(&mut seqnum_to_time, 3, 1100, Some(0));
             assert_eq!((seqnum_to_time.written_by(999), seqnum_to_time.written_by(1000)), (None, Some(SeqNum(2))));
-            seqnum_to_time.observe_clock(10_100, leapt_ms);
-            assert_eq!(seqnum_to_time.written_by(9999), None, "{leapt_ms:?}");
-            assert_eq!(seqnum_to_time.written_by(10_100), Some(SeqNum(3)));
+            seqnum_to_time.observe_clock(now_ms, leapt_ms);
+            assert_eq!(seqnum_to_time.written_by(9999), None, "{now_ms}, {leapt_ms:?}");
+            assert_eq!(seqnum_to_time.written_by(now_ms), Some(SeqNum(3)));
         }
         // Half of the way, and then the rest.
         let mut seqnum_to_time = SeqnumToTime::default();

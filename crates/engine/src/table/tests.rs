@@ -108,6 +108,25 @@ fn edits() -> Vec<Edit> {
     ]
 }
 
+/// On a full disk what is reserved behind the manifest is for edits that free space: it is not used up by others.
+#[test]
+fn edits_that_only_take_space_give_none_back() {
+    let options = TableOptions::default();
+    let create = Edit::CreateTable { id: TableId(1), name: "t".to_owned(), options, replay_from: Lsn(1), tree: None };
+    let load = Edit::Load { table: TableId(1), replay_from: Lsn(1), runs: Vec::new() };
+    let gone = Edit::DropTable { id: TableId(2), log_from: Lsn(1) };
+    for (edits, gives_back) in [
+        (vec![&gone, &gone], true),
+        (vec![&create], false),
+        (vec![&create, &create], false),
+        (vec![&gone, &load], false),
+        (vec![&create, &gone], false),
+    ] {
+        assert_eq!(edits.iter().all(|edit| edit.gives_back()), gives_back);
+        assert_eq!(Edit::Many(edits.into_iter().cloned().collect()).gives_back(), gives_back);
+    }
+}
+
 /// A manifest of several edits, and the catalog after each of them.
 fn written(env: &Env) -> Vec<Catalog> {
     let dir = Path::new(DIR);

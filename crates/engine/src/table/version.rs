@@ -281,3 +281,34 @@ fn without_range_deleted(trees: Vec<Box<dyn MergeSource>>, hiding: Masks) -> Vec
     let cursor = |tree| Box::new(RangeDelCursor::new(tree, Arc::clone(&hiding))) as Box<dyn MergeSource>;
     trees.into_iter().map(cursor).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Lsn;
+    use crate::table::memtable_handle::CommitPoint;
+    use crate::tree::Limits;
+    use crate::tree::memtable::Memtable;
+    use crate::tree::range_tombstone::RangeTombstone;
+
+    /// The first commit into a memtable has the seqnum at which the one before was sealed.
+    #[test]
+    fn range_tombstones_are_joined_within_a_memtable_and_never_over_its_end() {
+        let at = |seqnum| CommitPoint { next_seqnum: SeqNum(seqnum), lsn: Lsn(seqnum) };
+        let range = Limits::new(b"a".to_vec(), Some(b"b".to_vec()), None);
+        let set = |seqnum| [RangeTombstone { range: range.clone(), seqnum: SeqNum(seqnum) }].into_iter().collect();
+        for sealed in 1..=8 {
+            for (older, newer) in [(2, 3), (3, 4), (3, 6), (5, 7)] {
+                let mut version = Version::of_trees(Trees::default());
+                version.immutables.push(MemtableHandle::of_batch(Memtable::new(), &(at(0)..at(sealed))));
+                for seqnum in [older, newer] {
+                    let set = Arc::new(set(seqnum));
+                    version = version.with_range_tombstones(version.range_tombstones.with(&set));
+                }
+                let is_one_memtable = newer < sealed || sealed <= older;
+                let pair = version.range_tombstones_to_join();
+                assert_eq!(pair.is_some(), is_one_memtable, "{older} and {newer}, sealed at {sealed}");
+            }
+        }
+    }
+}

@@ -213,6 +213,8 @@ mod tests {
     use super::*;
     use crate::env::sim::SimEnv;
     use crate::{Database, TableOptions};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     /// Statistics in which every number is another one.
     fn all_different() -> Stats {
@@ -269,5 +271,31 @@ mod tests {
         let _db = Database::builder("/db").env(sim.env()).open().unwrap();
         sim.advance(Duration::from_secs(2));
         assert_eq!(live().unwrap().stats.commits, 0);
+    }
+
+    /// The other process may end while its counters are read.
+    #[test]
+    fn counters_that_go_while_they_are_read_are_there_or_not_and_no_error() {
+        let mut found = [0, 0];
+        for place in 0.. {
+            let sim = SimEnv::new(1);
+            let db = Database::builder("/db").env(sim.env()).open().unwrap();
+            db.create_table("t", TableOptions::default()).unwrap();
+            sim.advance(Duration::from_secs(2));
+            let (calls, machine) = (Arc::new(AtomicU64::new(0)), sim.clone());
+            let made = Arc::clone(&calls);
+            sim.interrupt(Some(Box::new(move |_, _| {
+                if made.fetch_add(1, Ordering::Relaxed) == place {
+                    machine.remove_file("/db/STATS").unwrap();
+                }
+            })));
+            let live = live_stats(&sim.env(), "/db".as_ref()).unwrap();
+            sim.interrupt(None);
+            found[usize::from(live.is_some())] += 1;
+            if calls.load(Ordering::Relaxed) <= place {
+                break;
+            }
+        }
+        assert!(found[0] >= 1 && found[1] >= 2, "{found:?}");
     }
 }

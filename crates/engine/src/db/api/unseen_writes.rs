@@ -114,6 +114,28 @@ mod tests {
         assert_eq!(db.snapshot().range(&b, ..).map(|entry| entry.unwrap().0[0]).collect::<Vec<_>>(), [1, 3, 5, 7, 200]);
     }
 
+    /// Keys that begin alike, whatever follows, and twice each.
+    #[test]
+    fn of_two_unseen_puts_of_a_key_the_later_one_counts() {
+        let db = open();
+        let table = db.create_table("t", TableOptions::default()).unwrap();
+        let keys: Vec<Vec<u8>> = (0..40_u8)
+            .flat_map(|number| {
+                [vec![number; 12], (number..number + 12).collect(), (number..number + 12).rev().collect()]
+            })
+            .chain((0..40_u8).map(|number| [&b"the same"[..], &[number, 40 - number]].concat()))
+            .collect();
+        let mut txn = db.begin();
+        for (number, key) in keys.iter().chain(&keys).enumerate() {
+            txn.put_unseen(&table, key, number.to_be_bytes()).unwrap();
+        }
+        txn.commit().unwrap();
+        for (number, key) in keys.iter().enumerate() {
+            let last = (number + keys.len()).to_be_bytes();
+            assert_eq!(table.get(key).unwrap().as_deref(), Some(&last[..]), "{key:?}");
+        }
+    }
+
     #[test]
     fn unseen_puts_conflict_and_are_undone_as_others_are() {
         let db = open();

@@ -169,3 +169,28 @@ impl std::fmt::Debug for Housekeeper {
         f.debug_struct("Housekeeper").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::sim::SimEnv;
+    use crate::{Database, TableOptions};
+
+    #[test]
+    fn counters_are_told_while_there_is_space_and_not_below() {
+        for (free, is_told) in [(FREE_BYTES_MIN - 1, false), (FREE_BYTES_MIN, true), (FREE_BYTES_MIN + 1, true)] {
+            let sim = SimEnv::new(1);
+            let db = Database::builder("/db").env(sim.env()).open().unwrap();
+            db.create_table("t", TableOptions::default()).unwrap().put("key", "value").unwrap();
+            let is_there = || sim.env().fs.list("/db".as_ref()).unwrap().iter().any(|entry| entry.name == files::STATS);
+            assert!(!is_there());
+            sim.set_free(free);
+            sim.advance(2 * EVERY);
+            assert_eq!(is_there(), is_told, "{free}");
+            sim.set_free(FREE_BYTES_MIN - 1);
+            db.table("t").unwrap().unwrap().put("key", "other").unwrap();
+            sim.advance(2 * EVERY);
+            assert!(!is_there(), "it is removed for want of space");
+        }
+    }
+}

@@ -22,9 +22,10 @@ use crate::table::level::{LEVELS, Level, LevelId, RunHandle};
 use crate::table::options::{Layout, TableOptions};
 use crate::table::trees::Trees;
 use crate::tree::merge::MergeCursor;
+use crate::tree::range_tombstone::{RangeTombstone, RangeTombstones};
 use crate::tree::run::{Run, RunBuilder, RunCursor, RunOptions};
 use crate::tree::values::{ValueBuilder, ValueFile, ValueFiles, ValuePointer};
-use crate::tree::{Costs, Cursor, MergeSource};
+use crate::tree::{Costs, Cursor, Limits, MergeSource};
 
 /// A key and the seqnum of one of its versions.
 type Version = (u32, u64);
@@ -261,6 +262,45 @@ fn few_runs_in_l0_press_nobody_however_large_they_are() {
         trees.l0.push(forge.run(&large));
     }
     assert!(pick(&trees, &options, u64::MAX).is_some() && pressure(&trees, &options) > 0);
+}
+
+/// Large flushes over a small one were merged two by two.
+#[test]
+fn tiered_merges_nothing_before_there_are_as_many_runs_as_trigger_it() {
+    let options = TableOptions { layout: Layout::LsmTiered, run_bytes_max: 4 << 10, ..TableOptions::default() };
+    let mut forge = Forge::new(1);
+    let mut trees = Trees { l0: vec![forge.run(&many(10, 1))], ..Trees::default() };
+    while trees.l0.len() < L0_TRIGGER {
+        assert!(pick(&trees, &options, u64::MAX).is_none(), "{} runs", trees.l0.len());
+        trees.l0.insert(0, forge.run(&many(4_000, 2)));
+    }
+    assert_eq!(pick(&trees, &options, u64::MAX).unwrap().l0.len(), L0_TRIGGER);
+    // What lies in levels alone is not merged either, however many there are.
+    let mut settled = Trees::default();
+    for level in 0..LEVELS {
+        settled.levels[level] = Level::new(vec![forge.run(&many(100, u64_of(LEVELS - level)))]);
+    }
+    assert!(pick(&settled, &options, u64::MAX).is_none());
+}
+
+/// Reads look among all range tombstones: many are worth the rewriting of what they hide, few are not.
+#[test]
+fn what_is_erased_is_rewritten_for_many_range_tombstones_and_not_for_few() {
+    let mut forge = Forge::new(1);
+    let mut trees = Trees { l0: vec![forge.run(&many(10, 1))], ..Trees::default() };
+    trees.levels[LEVELS - 1] = Level::new(vec![forge.run(&many(10, 1))]);
+    let tombstones = |count: usize| {
+        let of = |number: u32| RangeTombstone {
+            range: Limits::new(number.to_be_bytes().to_vec(), Some([&number.to_be_bytes()[..], &[0]].concat()), None),
+            seqnum: SeqNum(u64::from(2 + number)),
+        };
+        Arc::new((0..u32::try_from(count).unwrap()).map(of).collect::<RangeTombstones>())
+    };
+    for (count, is_due) in [(0, false), (1, false), (RANGE_TOMBSTONES_MANY, false), (RANGE_TOMBSTONES_MANY + 1, true)] {
+        trees.range_tombstones = tombstones(count);
+        assert_eq!(pick_range_deleted(&trees, SeqNum::MAX).is_some(), is_due, "{count}");
+        assert!(pick_range_deleted(&trees, SeqNum(1)).is_none(), "a snapshot sees what is erased");
+    }
 }
 
 /// The base level was over its target, and so L0 could gather more: both grew with the data.
@@ -573,11 +613,12 @@ fn reads_of_a_part_of_the_keys_pay_for_that_part() {
         account.add_near(&key.to_be_bytes(), ns);
     };
     earn(&mut account, 25_000, cost / 2);
-    earn(&mut account, 31_000, cost / 2 - 1);
+    earn(&mut account, 31_000, cost - cost / 2 - 1);
     // Elsewhere as much was not paid.
     earn(&mut account, 70_000, cost / 8);
     assert!(paid_at_rest(&trees, &options, &account).is_none());
-    earn(&mut account, 31_000, 2);
+    // The cost to the nanosecond.
+    earn(&mut account, 31_000, 1);
     // Where all keys are read alike all are merged at once.
     let mut alike = account.clone();
     (0..8).for_each(|run| earn(&mut alike, 10_000 * run, cost / 8));
