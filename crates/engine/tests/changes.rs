@@ -43,6 +43,21 @@ fn numbers(feed: &mut ChangeFeed) -> Vec<u64> {
     numbers
 }
 
+/// What it reads has mostly just been written, and it reads little at a time.
+#[test]
+fn a_feed_reads_the_log_through_the_page_cache() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let mut feed = db.changes(db.log_start()).unwrap();
+    for number in 0..40 {
+        commit(&db, number, 9000, Durability::Sync);
+    }
+    let direct = sim.direct_open_count();
+    assert!(direct > 0, "the log is written past it");
+    assert_eq!(numbers(&mut feed).len(), 40);
+    assert_eq!(sim.direct_open_count(), direct);
+}
+
 #[test]
 fn a_feed_shows_durable_commits_once_and_goes_on_after_a_reopen() {
     let sim = SimEnv::new(1);

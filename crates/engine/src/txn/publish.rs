@@ -197,6 +197,19 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_a_commit_that_fails_is_told() {
+        let (publisher, snapshots) = (Publisher::default(), Snapshots::default());
+        std::thread::scope(|scope| {
+            let later = scope.spawn(|| publisher.complete(one(2), Lsn(0), &snapshots));
+            while publisher.state.lock().waiting == 0 {
+                std::thread::yield_now();
+            }
+            publisher.poison();
+            assert!(!later.join().unwrap());
+        });
+    }
+
+    #[test]
     fn nothing_is_published_after_a_failed_commit() {
         let (publisher, snapshots) = (Publisher::default(), Snapshots::default());
         publisher.poison();

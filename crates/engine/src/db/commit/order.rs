@@ -53,12 +53,10 @@ impl CommitOrder {
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
         }
-        let commutes = |change: &Change<'_>| commutes(change, tables);
         let may_have_changed = |change: &Change<'_>| match change.kind {
             Kind::RangeDelete => self.next_seqnum.0 > read_seqnum.0 + 1,
-            Kind::Merge if commutes(change) => {
-                self.recent.may_have_changed_otherwise(change.table, change.key, read_seqnum)
-            }
+            // Merges that do not commute are noted like any other change.
+            Kind::Merge => self.recent.may_have_changed_otherwise(change.table, change.key, read_seqnum),
             _ => self.recent.may_have_changed(change.table, change.key, read_seqnum),
         };
         for change in changes.iter().filter(may_have_changed) {

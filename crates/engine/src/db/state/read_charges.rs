@@ -142,3 +142,38 @@ impl ReadCharges {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::SeqNum;
+    use crate::table::policy::{MemtableLoad, pick_read_triggered};
+    use crate::table::{TableOptions, Trees};
+
+    /// Scans that meet a row while a job removes it have met what is gone.
+    #[test]
+    fn what_was_met_of_a_row_before_its_job_was_done_pays_for_no_other_job() {
+        let charges = ReadCharges::new(Arc::default());
+        let walk = |low: &[u8], high: &[u8]| {
+            let mut skips = TombstoneStats::default();
+            (skips.in_rows, skips.rows) = (100, Some((low.to_vec(), high.to_vec())));
+            charges.pay_walk(&Costs::default(), high, skips);
+        };
+        let paid = |account: &ReadCredit| {
+            let (trees, options, memory) = (Trees::default(), TableOptions::default(), MemtableLoad::default());
+            pick_read_triggered(&trees, &options, (u64::MAX, SeqNum::ZERO), memory, account).map(|paid| paid.cost)
+        };
+        walk(b"d", b"g");
+        let price = paid(&charges.settle(0, |_, _| false)).unwrap();
+        walk(b"d", b"g");
+        walk(b"e", b"f");
+        charges.spend(&price);
+        assert!(paid(&charges.settle(0, |_, _| false)).is_none());
+        for (low, high) in [(b"c", b"g"), (b"d", b"h")] {
+            walk(low, high);
+            charges.spend(&price);
+            let price = paid(&charges.settle(0, |_, _| false)).expect("a wider row is another one");
+            charges.spend(&price);
+        }
+    }
+}

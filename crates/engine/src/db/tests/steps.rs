@@ -1,6 +1,7 @@
 //! Tests of moments that the public calls cannot hold still: between the steps of a checkpoint, and after billions of
 //! changes.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -790,4 +791,29 @@ fn what_is_given_up_takes_no_value_file_along_that_was_there_before() {
     assert_eq!(files(), (1, 1));
     db.core().state.files.remove_new(&runs, &table.state().trees().values);
     assert_eq!(files(), (0, 1));
+}
+
+/// Whoever asked for the flush was told that an earlier write had failed.
+#[test]
+fn a_flush_that_fails_tells_what_failed() {
+    for layout in LAYOUTS {
+        let mut failed = 0;
+        for place in 0.. {
+            let sim = SimEnv::new(1);
+            let db = open(&sim, "/db");
+            let table = create(&db, "t", layout);
+            put(&db, &[&table], b"key", &[7; 9000]);
+            sim.fail_at(sim.op_count() + place, Fault::Error(io::ErrorKind::Other));
+            let flushed = db.flush();
+            if sim.struck().is_none() {
+                flushed.unwrap();
+                break;
+            }
+            if let Err(error) = flushed {
+                assert_eq!(error.kind(), ErrorKind::Io, "{layout:?}, call {place}: {error}");
+                failed += 1;
+            }
+        }
+        assert!(failed >= 4, "{layout:?}: {failed}");
+    }
 }

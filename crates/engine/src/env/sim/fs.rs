@@ -25,6 +25,7 @@ impl FileSystem for SimFileSystem {
         state.disk.file(node)?;
         state.disk.open_handle(node);
         let direct = options.direct && state.direct;
+        state.observed.direct_opens += u64::from(direct);
         drop(state);
         Ok(Arc::new(SimFile::new(self.clone(), node, path, options.access, direct)))
     }

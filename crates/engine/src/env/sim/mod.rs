@@ -162,6 +162,12 @@ impl SimEnv {
         self.0.state.lock().observed.batched_reads
     }
 
+    /// How many files were opened to be read or written past the page cache.
+    #[must_use]
+    pub fn direct_open_count(&self) -> u64 {
+        self.0.state.lock().observed.direct_opens
+    }
+
     /// How often the file system was asked for its free space.
     #[must_use]
     pub fn free_space_count(&self) -> u64 {

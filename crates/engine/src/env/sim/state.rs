@@ -63,6 +63,8 @@ pub(super) struct Observed {
     pub(super) trace: Option<Trace>,
     /// Reads that were made together with others.
     pub(super) batched_reads: u64,
+    /// Files that were opened past the page cache.
+    pub(super) direct_opens: u64,
     /// How often the free space was asked for.
     pub(super) free_space_asked: u64,
 }

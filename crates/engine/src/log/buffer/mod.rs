@@ -397,3 +397,21 @@ impl Appends {
 fn full(why: &str) -> Error {
     Error::new(ErrorKind::Full, format!("no space for another segment: {why}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_group_waits_while_fewer_than_the_last_two_groups_had_do() {
+        let mut appends = Appends::default();
+        // Of each group how many are appended, from which of them on it is no half group.
+        for (group, whole_from) in [(1, 0), (1, 0), (3, 0), (5, 4), (4, 8), (1, 9), (1, 5), (2, 0), (9, 3)] {
+            for appended in 0..group {
+                assert_eq!(appends.is_half_a_group(), appended < whole_from, "{appended} of {group}");
+                appends.add(10, 10);
+            }
+            assert_eq!(appends.end_group(), group);
+        }
+    }
+}

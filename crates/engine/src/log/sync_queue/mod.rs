@@ -213,3 +213,42 @@ impl SyncQueue {
         Some(state)
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use std::thread::{scope, yield_now};
+
+    #[test]
+    fn a_queue_is_shared_while_one_of_the_last_two_groups_served_others() {
+        let queue = SyncQueue::new(Lsn(0), Arc::default());
+        for (number, (others, is_exclusive, is_shared)) in (0..).zip([
+            (0, false, false),
+            (2, false, true),
+            (0, true, true),
+            (0, false, false),
+            (1, true, true),
+            (1, false, true),
+            (0, false, true),
+            (0, false, false),
+        ]) {
+            let end = Lsn(10 * number + 10);
+            assert!(queue.wait_or_lead(end).unwrap());
+            let write = queue.begin(end, 1, is_exclusive);
+            assert_eq!(queue.direct_writes.load(Ordering::Relaxed), usize::from(!is_exclusive));
+            let waited = queue.counters.waits.load(Ordering::Relaxed);
+            scope(|scope| {
+                (0..others).for_each(|_| drop(scope.spawn(|| assert!(!queue.wait_or_lead(end).unwrap()))));
+                while queue.counters.waits.load(Ordering::Relaxed) < waited + others {
+                    yield_now();
+                }
+                // They are in the list of the write when they have given up the latch.
+                queue.complete(write, None).unwrap();
+            });
+            assert_eq!((queue.is_shared(), queue.durable()), (is_shared, end), "{number}");
+            assert_eq!(queue.direct_writes.load(Ordering::Relaxed), 0);
+            queue.wait_for_all().unwrap();
+            queue.wait_for_direct().unwrap();
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::num::{u32_of, usize_of32};
+use crate::log::inspect_on;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -275,6 +276,28 @@ fn no_more_pages_are_filled_ahead_than_were_written_since_the_last_force() {
         assert!(filled <= 2 * 162 * commits + 2 * 4096, "{filled} bytes of pages for {commits} commits");
         log.sync(log.tail()).unwrap();
     }
+}
+
+/// The next segment begins with the next payload only.
+#[test]
+fn a_position_at_the_end_of_a_full_segment_is_where_the_log_goes_on() {
+    let (path, mut are_full) = (Path::new("/log"), 0);
+    for bytes in 65_536 - 4096 - 100..65_536 - 4096 {
+        let env = crate::env::sim::SimEnv::new(1).env();
+        env.fs.create_dir_all(path).unwrap();
+        let recovered = recover(&env, path, DATABASE, Lsn(0), &mut |_, _, _| Ok(())).unwrap();
+        let log = LogWriter::open(&env, path, small(), recovered).unwrap();
+        let commit = |bytes| log.sync(log.append_parts(&[&payload(1, bytes)]).unwrap()).unwrap();
+        commit(bytes);
+        let from = log.tail();
+        are_full += usize::from(from == log.groups.current().header.end());
+        for more in 0..3 {
+            let summary = inspect_on(&env, path, from, &mut |_, _, _| Ok(())).unwrap();
+            assert_eq!(summary.payloads, more, "behind {bytes} bytes");
+            commit(10);
+        }
+    }
+    assert!(are_full > 0);
 }
 
 /// Bytes that were read before they were written look like damage to a reader that reads on behind them.

@@ -344,10 +344,6 @@ impl LazySeek for ViewCursor {
 }
 
 impl MergeSource for ViewCursor {
-    fn is_cached(&self) -> bool {
-        self.here().and(self.tree).is_some_and(|tree| self.run_cursors.is_cached(tree))
-    }
-
     fn seqnum_bounds(&self) -> SeqnumBounds {
         match self.state {
             State::On(slot) => self.view.run_of(self.view.locator(slot)).1.seqnum_bounds(),

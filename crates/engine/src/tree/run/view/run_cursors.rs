@@ -29,8 +29,6 @@ struct RunCursorState {
     block: Option<(Block, Shape)>,
     /// The part of the index, unless the run keeps it.
     index: Option<Block>,
-    /// The leaf was in the cache.
-    is_cached: bool,
     /// Blocks to count when a place gets the leaf: no place looked at them before.
     news: u64,
 }
@@ -48,15 +46,7 @@ impl RunCursorState {
 impl RunCursors {
     /// Cursors for `trees` trees, in no leaf yet.
     pub(super) fn new(trees: usize, fill: Fill) -> Self {
-        let run_cursor = |_| RunCursorState {
-            run: NOWHERE,
-            part: NOWHERE,
-            leaf: 0,
-            block: None,
-            index: None,
-            is_cached: false,
-            news: 0,
-        };
+        let run_cursor = |_| RunCursorState { run: NOWHERE, part: NOWHERE, leaf: 0, block: None, index: None, news: 0 };
         Self {
             run_cursors: (0..trees).map(run_cursor).collect(),
             fill,
@@ -70,11 +60,6 @@ impl RunCursors {
     pub(super) fn are_at(&self, tree: usize, position: Position) -> bool {
         let run_cursor = &self.run_cursors[tree];
         (run_cursor.leaf, run_cursor.part, run_cursor.run) == (position.leaf, position.part, position.run)
-    }
-
-    /// Whether the leaf of a tree was in the cache.
-    pub(super) fn is_cached(&self, tree: usize) -> bool {
-        self.run_cursors[tree].is_cached
     }
 
     /// What all has cost so far.
@@ -130,19 +115,19 @@ impl RunCursors {
             }
             _ => None,
         };
-        let (block, is_cached) = match cached {
-            Some(block) => (block, true),
+        let block = match cached {
+            Some(block) => block,
             None => {
                 if self.readaheads.is_empty() {
                     self.readaheads.resize_with(trees, || ReadAhead::new(self.fill));
                 }
-                self.readaheads[tree].leaf(run, place, || wanted(run, limits, index))?
+                self.readaheads[tree].leaf(run, place, || wanted(run, limits, index))?.0
             }
         };
         run.check_leaf(pointer, &block)?;
         run_cursor.news += 1;
         let shape = block.shape();
-        (run_cursor.leaf, run_cursor.block, run_cursor.is_cached) = (leaf, Some((block, shape)), is_cached);
+        (run_cursor.leaf, run_cursor.block) = (leaf, Some((block, shape)));
         Ok(())
     }
 
@@ -161,15 +146,7 @@ impl RunCursors {
             let news = 1 + u64::from((run_cursor.run, run_cursor.part) != (number, part));
             let shape = block.shape();
             block.prefetch_bound(Bound { at, sure: true });
-            *run_cursor = RunCursorState {
-                run: number,
-                part,
-                leaf,
-                block: Some((block, shape)),
-                index: None,
-                is_cached: true,
-                news,
-            };
+            *run_cursor = RunCursorState { run: number, part, leaf, block: Some((block, shape)), index: None, news };
         }
     }
 
