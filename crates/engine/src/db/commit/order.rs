@@ -67,7 +67,7 @@ impl CommitOrder {
             version.memtables().for_each(|mem| mem.wait_for_inserts());
             let changed = match change.range() {
                 Some(range) => changed_since::range_changed(&version, &range, read_seqnum)?,
-                None if commutes(&change) => {
+                None if commutes(&change, tables) => {
                     changed_since::key_changed_but_by_merges(&version, change.key, read_seqnum)?
                 }
                 None => changed_since::key_changed(&version, change.key, read_seqnum)?,

@@ -77,6 +77,22 @@ fn what_is_written_survives_the_process_and_what_is_not_does_not() {
     assert_eq!(fixture.read().unwrap(), [b"a", b"b"]);
 }
 
+/// A file that is longer than its segment is of no use as a spare.
+#[test]
+fn pages_filled_ahead_end_with_their_segment() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(small());
+    for number in 0..1000 {
+        log.write(log.append_parts(&[&payload(number, 300)]).unwrap()).unwrap();
+        log.extend_window().unwrap();
+    }
+    assert!(fixture.names().len() > 4);
+    for name in fixture.names() {
+        let bytes = fs::metadata(fixture.path.join(&name)).unwrap().len();
+        assert!(bytes.is_multiple_of(4096), "{name}: {bytes}");
+    }
+}
+
 #[test]
 fn buffered_and_durable_commits_mix() {
     let fixture = Fixture::new();

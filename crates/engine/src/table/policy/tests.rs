@@ -283,6 +283,23 @@ fn tiered_merges_nothing_before_there_are_as_many_runs_as_trigger_it() {
     assert!(pick(&settled, &options, u64::MAX).is_none());
 }
 
+/// A slice ends with the run that gives it the bytes of one: the more there are in it, the more space it needs.
+#[test]
+fn a_slice_has_the_bytes_of_a_run_and_no_more_runs_than_that_takes() {
+    let mut forge = Forge::new(1);
+    let mut trees = Trees::default();
+    let keys = |run: u32| (run * 100..run * 100 + 100).map(|key| (key, 1)).collect::<Vec<_>>();
+    trees.levels[LEVELS - 1] = Level::new((0..6).map(|run| forge.run(&keys(run))).collect());
+    let runs: Vec<_> = trees.levels[LEVELS - 1].handles().collect();
+    let one = runs[0].run.meta().bytes;
+    assert!(runs.iter().all(|run| run.run.meta().bytes == one));
+    let all = Compaction::onto_target(&trees, Vec::new(), vec![(LEVELS - 1, runs)], LEVELS - 1);
+    for (run_bytes_max, slices) in [(one - 1, 6), (one, 6), (one + 1, 3), (2 * one, 3), (3 * one, 2), (6 * one, 1)] {
+        let options = TableOptions { run_bytes_max, large_value_bytes: 0, ..TableOptions::default() };
+        assert_eq!(all.slices(&options).len(), slices, "{run_bytes_max} of {one} bytes each");
+    }
+}
+
 /// Reads look among all range tombstones: many are worth the rewriting of what they hide, few are not.
 #[test]
 fn what_is_erased_is_rewritten_for_many_range_tombstones_and_not_for_few() {
