@@ -349,3 +349,55 @@ fn a_dropped_table_leaves_no_file() {
         assert_eq!(db.verify().unwrap().problems, []);
     }
 }
+
+/// A run that has keys on both sides of a range was read for none in it.
+#[test]
+fn changes_on_both_sides_of_a_range_do_not_conflict_with_it() {
+    for (layout, flushed) in LAYOUTS.into_iter().flat_map(|layout| [(layout, false), (layout, true)]) {
+        let sim = SimEnv::new(4);
+        let db = open(&sim);
+        let table = create(&db, "t", layout);
+        let (mut apart, mut met) = (db.begin(), db.begin());
+        write(&db, |batch| [b"b", b"f"].iter().for_each(|key| batch.put(&table, key, b"other"))).unwrap();
+        if flushed {
+            table.flush().unwrap();
+        }
+        met.delete_range(&table, &b"c"[..]..=&b"f"[..]).unwrap();
+        apart.delete_range(&table, &b"c"[..]..&b"f"[..]).unwrap();
+        let met = met.commit_with(Durability::Buffered).map_err(|error| error.kind());
+        assert_eq!(met, Err(ErrorKind::Conflict), "{layout:?}, flushed {flushed}");
+        apart.commit_with(Durability::Buffered).unwrap();
+    }
+}
+
+#[test]
+fn a_memtable_is_flushed_when_it_has_its_bytes() {
+    const BYTES: u64 = 256 << 10;
+    for layout in LAYOUTS {
+        let options = Options::default().memory_bytes(64 << 20).memtable_bytes(BYTES).log_bytes_max(1 << 30);
+        let db = Database::builder("/db").env(SimEnv::new(5).env()).options(options).open().unwrap();
+        let table = create(&db, "t", layout);
+        for number in 0..2000_u32 {
+            write(&db, |batch| batch.put(&table, number.to_be_bytes(), [7; 1000])).unwrap();
+            let bytes = db.stats().memtable_bytes;
+            assert!(bytes <= 2 * BYTES, "{layout:?}: {bytes} bytes after {number}");
+        }
+        assert_eq!(db.stats().stalls, 0, "memory has room for many");
+    }
+}
+
+/// A log without a manifest is what is left of a database, and no place for another.
+#[test]
+fn a_database_is_made_where_nothing_is_that_another_has_left() {
+    let made = |directories: &[&str]| {
+        let sim = SimEnv::new(6);
+        for name in directories {
+            sim.env().fs.create_dir_all(&Path::new("/db").join(name)).unwrap();
+        }
+        Database::builder("/db").env(sim.env()).open().map(drop).map_err(|error| error.kind())
+    };
+    assert_eq!((made(&[]), made(&["lost+found"])), (Ok(()), Ok(())));
+    assert_eq!(made(&["log"]), Err(ErrorKind::Corruption));
+    assert_eq!(made(&["log", "lost+found"]), Err(ErrorKind::Corruption));
+    assert_eq!(made(&["other"]), Err(ErrorKind::Invalid));
+}

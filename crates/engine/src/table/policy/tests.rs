@@ -288,7 +288,7 @@ fn tiered_merges_nothing_before_there_are_as_many_runs_as_trigger_it() {
 fn a_slice_has_the_bytes_of_a_run_and_no_more_runs_than_that_takes() {
     let mut forge = Forge::new(1);
     let mut trees = Trees::default();
-    let keys = |run: u32| (run * 100..run * 100 + 100).map(|key| (key, 1)).collect::<Vec<_>>();
+    let keys = |run: u32| (0..100).map(|key| ((run << 16) + key, 1)).collect::<Vec<_>>();
     trees.levels[LEVELS - 1] = Level::new((0..6).map(|run| forge.run(&keys(run))).collect());
     let runs: Vec<_> = trees.levels[LEVELS - 1].handles().collect();
     let one = runs[0].run.meta().bytes;
