@@ -14,7 +14,7 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `SPNY LOG` |
-//! | 8 | 4 | format version, 1 |
+//! | 8 | 4 | format version, 2; of version 1, which has no deltas, segments are read |
 //! | 12 | 4 | how the segment begins: 1 continues the one before it, 2 seals it |
 //! | 16 | 8 | identity of the database |
 //! | 24 | 8 | number of the segment |
@@ -45,7 +45,8 @@
 //!
 //! A payload in one fragment is a `Full` one; else it is `First`, any number of `Middle`, `Last`, with nothing but
 //! group markers between them. `PackedFull` and `PackedFirst` take the place of `Full` and `First` where the payload is
-//! compressed: `pack.rs` tells how. The payload of a group marker:
+//! compressed: `pack.rs` tells how. `DeltaFull` and `DeltaFirst` do where it repeats parts of an earlier one of the same
+//! segment: `delta.rs` tells how. The payload of a group marker:
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -72,7 +73,9 @@ pub(super) const FRAGMENT_BYTES_MAX: usize = 256 << 10;
 pub(super) const MARKER_BYTES: usize = FRAGMENT_HEADER_BYTES + 16;
 
 const MAGIC: [u8; 8] = *b"SPNY LOG";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The oldest version that is read.
+const VERSION_MIN: u32 = 1;
 const HEADER_CHECKSUM_AT: usize = SECTOR_BYTES - 8;
 const LENGTH_BITS: u32 = 28;
 /// What a group's marker says of its kind and length.
@@ -177,7 +180,7 @@ impl SegmentHeader {
         if version > VERSION {
             return Ok(Err(HeaderError::Newer(version)));
         }
-        if version < VERSION {
+        if version < VERSION_MIN {
             return Err(Malformed);
         }
         let begins = match decoder.u32()? {
@@ -229,9 +232,39 @@ pub(super) enum FragmentKind {
     PackedFull = 7,
     /// The first fragment of a packed payload. Stored; never reuse the number.
     PackedFirst = 8,
+    /// A delta in one fragment. Stored; never reuse the number.
+    DeltaFull = 9,
+    /// The first fragment of a delta. Stored; never reuse the number.
+    DeltaFirst = 10,
+}
+
+/// How a payload is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As it is.
+    Plain,
+    /// Compressed.
+    Packed,
+    /// As the differences to an earlier payload.
+    Delta,
 }
 
 impl FragmentKind {
+    /// How the payload is stored that begins with such a fragment; none when no payload begins with it.
+    pub(super) const fn begins(self) -> Option<Form> {
+        match self {
+            Self::Full | Self::First => Some(Form::Plain),
+            Self::PackedFull | Self::PackedFirst => Some(Form::Packed),
+            Self::DeltaFull | Self::DeltaFirst => Some(Form::Delta),
+            Self::Middle | Self::Last | Self::Group | Self::End => None,
+        }
+    }
+
+    /// Whether a payload ends with such a fragment.
+    pub(super) const fn is_last(self) -> bool {
+        matches!(self, Self::Full | Self::PackedFull | Self::DeltaFull | Self::Last)
+    }
+
     const fn from_bits(bits: u32) -> Option<Self> {
         Some(match bits {
             1 => Self::Full,
@@ -242,6 +275,8 @@ impl FragmentKind {
             6 => Self::End,
             7 => Self::PackedFull,
             8 => Self::PackedFirst,
+            9 => Self::DeltaFull,
+            10 => Self::DeltaFirst,
             _ => return None,
         })
     }
@@ -369,11 +404,17 @@ mod tests {
     fn a_newer_header_is_told_from_a_damaged_one() {
         let mut sector = [0; SECTOR_BYTES];
         header().encode(&mut sector);
-        sector[8] = 2;
+        sector[8] = 3;
         assert_eq!(SegmentHeader::decode(&sector), Err(HeaderError::Damaged), "a flipped bit");
-        let sum = checksum(0, 0, &sector[..HEADER_CHECKSUM_AT]);
-        sector[HEADER_CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(SegmentHeader::decode(&sector), Err(HeaderError::Newer(2)));
+        let of_version = |version, sector: &mut [u8]| {
+            sector[8] = version;
+            let sum = checksum(0, 0, &sector[..HEADER_CHECKSUM_AT]);
+            sector[HEADER_CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
+            SegmentHeader::decode(sector)
+        };
+        assert_eq!(of_version(3, &mut sector), Err(HeaderError::Newer(3)));
+        assert_eq!(of_version(1, &mut sector), Ok(header()));
+        assert_eq!(of_version(0, &mut sector), Err(HeaderError::Damaged));
     }
 
     #[test]

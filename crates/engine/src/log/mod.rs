@@ -19,8 +19,8 @@
 //!
 //! # Format
 //! `format` owns the bytes: a chain of fixed-size segment files, each a header sector and then groups of fragments. A
-//! payload is one fragment or several. `buffer/pack` owns the bytes of a compressed payload, and `pool/directory` the
-//! names of the files.
+//! payload is one fragment or several. `buffer/pack` owns the bytes of a compressed payload, `buffer/delta` those of one
+//! that repeats parts of an earlier one, and `pool/directory` the names of the files.
 //!
 //! # Invariants
 //! 1. What a call of [`LogWriter::sync`] acknowledged is never written again: every synced group begins at a sector of
@@ -30,6 +30,8 @@
 //! 3. Segment numbers and LSNs are never used twice, also not after a crash inside recovery.
 //! 4. Nothing is ever appended behind a torn tail: every open begins a new segment, whose header says where the log
 //!    before it ends. From then on less than that is corruption, and more is ignored.
+//! 5. A delta and its base are in one segment, the base before it: wherever the log ends and whatever segments were
+//!    given up, a delta that is there can be read.
 //!
 //! # Recovery
 //! The first invalid fragment is the end of the log, silently, unless something written later proves that the position
@@ -55,6 +57,7 @@ mod cursor;
 #[cfg(test)]
 mod tests;
 
+pub use buffer::delta::{Base, CopyRange};
 pub use cursor::{LogCursor, Logged};
 pub use options::{LogCompression, LogHistory, LogOptions};
 pub use pool::directory::{remove_log, remove_spares};

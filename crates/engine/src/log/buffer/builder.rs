@@ -10,8 +10,8 @@ use crate::base::Lsn;
 use crate::base::num::u64_of;
 use crate::env::AlignedBuffer;
 use crate::log::format::{
-    FRAGMENT_BYTES_MAX, FRAGMENT_HEADER_BYTES, FragmentKind, MARKER_BYTES, Marker, SegmentHeader, after, distance,
-    seal, sector_up,
+    FRAGMENT_BYTES_MAX, FRAGMENT_HEADER_BYTES, Form, FragmentKind, MARKER_BYTES, Marker, SegmentHeader, after,
+    distance, seal, sector_up,
 };
 use crate::log::pool::SegmentPool;
 use crate::log::pool::directory::Spare;
@@ -94,19 +94,27 @@ impl BatchBuilder {
         u64_of(distance(self.position(), self.chunk.segment.end())) / 8 * 7
     }
 
+    /// The first position of the segment in which the next payload begins.
+    pub(super) fn next_segment_first(&mut self) -> Lsn {
+        self.open_group();
+        self.chunk.segment.first
+    }
+
     /// Appends one fragment with as much of `payload` as fits it.
     #[inline]
     pub(super) fn push(&mut self, payload: &mut Payload<'_>) {
         self.open_group();
         let left = distance(self.position(), self.chunk.segment.end()) - FRAGMENT_HEADER_BYTES;
         let len = payload.left().min(left).min(FRAGMENT_BYTES_MAX);
-        let kind = match (payload.is_begun(), len == payload.left()) {
-            (false, true) if payload.is_packed() => FragmentKind::PackedFull,
-            (false, true) => FragmentKind::Full,
-            (false, false) if payload.is_packed() => FragmentKind::PackedFirst,
-            (false, false) => FragmentKind::First,
-            (true, false) => FragmentKind::Middle,
-            (true, true) => FragmentKind::Last,
+        let kind = match (payload.is_begun(), len == payload.left(), payload.form()) {
+            (false, true, Form::Plain) => FragmentKind::Full,
+            (false, true, Form::Packed) => FragmentKind::PackedFull,
+            (false, true, Form::Delta) => FragmentKind::DeltaFull,
+            (false, false, Form::Plain) => FragmentKind::First,
+            (false, false, Form::Packed) => FragmentKind::PackedFirst,
+            (false, false, Form::Delta) => FragmentKind::DeltaFirst,
+            (true, false, _) => FragmentKind::Middle,
+            (true, true, _) => FragmentKind::Last,
         };
         self.fragment(kind, |bytes| payload.take(len, bytes));
     }

@@ -14,6 +14,7 @@
 //!    those to be synced, and no direct write is in flight.
 
 pub(in crate::log) mod builder;
+pub(in crate::log) mod delta;
 pub(in crate::log) mod pack;
 pub(in crate::log) mod payload;
 pub(in crate::log) mod window;
@@ -121,23 +122,29 @@ impl LogBuffer {
     }
 
     /// Appends a payload that had `raw_bytes` bytes before it was packed, and returns the positions that it takes.
-    /// Everything before `durable` is durable. When too much waits, `write` writes it in between; it is called without
-    /// the latch, and other appends wait.
+    /// `delta`, a delta of the same payload, takes its place if the payload begins in the segment of the delta's base,
+    /// whose position comes with it. Everything before `durable` is durable. When too much waits, `write` writes it in
+    /// between; it is called without the latch, and other appends wait.
     ///
     /// # Errors
     /// `Full`, before anything is appended, when the payload does not fit and there is no space for another segment;
     /// `Closed`; `Poisoned`; what `write` returns.
-    pub(in crate::log) fn append(
+    pub(in crate::log) fn append<'a>(
         &self,
-        mut payload: Payload<'_>,
-        raw_bytes: usize,
-        durable: Lsn,
+        mut payload: Payload<'a>,
+        delta: Option<(Lsn, Payload<'a>)>,
+        (raw_bytes, durable): (usize, Lsn),
         mut write: impl FnMut() -> Result<()>,
     ) -> Result<Range<Lsn>> {
         let mut state = self.lock_whole();
         self.check_append(&state, payload.left())?;
-        state.appends.add(raw_bytes, payload.left());
         let start = state.builder.end();
+        if let Some((base, delta)) = delta
+            && base >= state.builder.next_segment_first()
+        {
+            payload = delta;
+        }
+        state.appends.add(raw_bytes, payload.left());
         let waiting_max = if payload.left() > WAITING_BYTES_MAX { PIECE_BYTES } else { WAITING_BYTES_MAX };
         loop {
             if state.builder.waiting_bytes() >= waiting_max {

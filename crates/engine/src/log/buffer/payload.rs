@@ -1,6 +1,7 @@
 //! A payload on its way into fragments: several byte slices read as one.
 
 use crate::env::AlignedBuffer;
+use crate::log::format::Form;
 
 /// The part of a payload that no fragment holds yet.
 #[derive(Debug)]
@@ -11,13 +12,13 @@ pub(in crate::log) struct Payload<'a> {
     taken: usize,
     left: usize,
     begun: bool,
-    packed: bool,
+    form: Form,
 }
 
 impl<'a> Payload<'a> {
-    /// A payload whose parts were packed, or not.
-    pub(in crate::log) fn new(parts: &'a [&'a [u8]], packed: bool) -> Self {
-        Self { parts, taken: 0, left: parts.iter().map(|part| part.len()).sum(), begun: false, packed }
+    /// A payload whose parts are what is stored of it.
+    pub(in crate::log) fn new(parts: &'a [&'a [u8]], form: Form) -> Self {
+        Self { parts, taken: 0, left: parts.iter().map(|part| part.len()).sum(), begun: false, form }
     }
 
     /// Bytes not yet taken.
@@ -25,9 +26,9 @@ impl<'a> Payload<'a> {
         self.left
     }
 
-    /// Whether it is packed.
-    pub(in crate::log) const fn is_packed(&self) -> bool {
-        self.packed
+    /// How it is stored.
+    pub(in crate::log) const fn form(&self) -> Form {
+        self.form
     }
 
     /// Whether a fragment has taken some of it.
@@ -69,7 +70,7 @@ mod tests {
     fn pieces_of_any_size_make_up_the_whole() {
         let parts: [&[u8]; 5] = [b"", b"ab", b"cdefg", b"", b"h"];
         for size in 1..10 {
-            let (mut payload, mut out) = (Payload::new(&parts, false), AlignedBuffer::default());
+            let (mut payload, mut out) = (Payload::new(&parts, Form::Plain), AlignedBuffer::default());
             while !payload.is_done() {
                 payload.take(size.min(payload.left()), &mut out);
             }
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn an_empty_payload_is_one_empty_piece() {
-        let (mut payload, mut out) = (Payload::new(&[], false), AlignedBuffer::default());
+        let (mut payload, mut out) = (Payload::new(&[], Form::Plain), AlignedBuffer::default());
         assert!(!payload.is_done());
         payload.take(0, &mut out);
         assert!(payload.is_done() && out.is_empty());

@@ -8,4 +8,5 @@ pub(in crate::log) mod progress;
 mod read_window;
 pub(in crate::log) mod reader;
 pub(in crate::log) mod recover;
+mod restorer;
 pub(in crate::log) mod salvage;

@@ -2,9 +2,12 @@
 
 use super::chain::SegmentFile;
 use crate::base::num::{round_down, u64_of};
-use crate::base::{Error, Lsn, Result};
+use crate::base::{CoveragePoint, Error, Lsn, Result};
 use crate::env::{AlignedBuffer, SECTOR_BYTES};
-use crate::log::format::{FRAGMENT_BYTES_MAX, FRAGMENT_HEADER_BYTES, SECTOR, after, distance};
+use crate::log::format::{
+    FRAGMENT_BYTES_MAX, FRAGMENT_HEADER_BYTES, FragmentKind, MARKER_BYTES, Marker, SECTOR, after, claim, distance,
+    is_valid,
+};
 
 /// How much is read at a time, in bytes; more than the longest fragment.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -33,6 +36,24 @@ impl ReadWindow {
         }
         let from = distance(self.start, at);
         Ok(Some(&self.bytes[from..from + len]))
+    }
+
+    /// The kind and payload length of the valid fragment at `at`, if there is one.
+    pub(super) fn fragment(&mut self, found: &SegmentFile, at: Lsn) -> Result<Option<(FragmentKind, usize)>> {
+        let Some(head) = self.get(found, at, FRAGMENT_HEADER_BYTES)? else { return Ok(None) };
+        let Some((kind, length)) = claim(head) else { return Ok(None) };
+        let Some(fragment) = self.get(found, at, FRAGMENT_HEADER_BYTES + length)? else { return Ok(None) };
+        let is_valid = is_valid(found.identity, at, fragment);
+        if !is_valid {
+            CoveragePoint::TornTail.mark();
+        }
+        Ok(is_valid.then_some((kind, length)))
+    }
+
+    /// The group marker at `at`, if there is one.
+    pub(super) fn marker(&mut self, found: &SegmentFile, at: Lsn) -> Result<Option<Marker>> {
+        let bytes = self.get(found, at, MARKER_BYTES)?;
+        Ok(bytes.and_then(|bytes| Marker::find(found.identity, at, bytes)))
     }
 
     fn load(&mut self, found: &SegmentFile, start: Lsn) -> Result<()> {

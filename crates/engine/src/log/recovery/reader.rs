@@ -8,12 +8,12 @@
 
 use super::chain::SegmentFile;
 use super::read_window::ReadWindow;
+use super::restorer::Restorer;
 use crate::base::num::u64_of;
-use crate::base::{CoveragePoint, Error, ErrorKind, Lsn, Result};
+use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::SECTOR_BYTES;
-use crate::log::buffer::pack::{UnpackError, unpack};
 use crate::log::format::{
-    Begins, FRAGMENT_HEADER_BYTES, FragmentKind, MARKER_BYTES, Marker, SECTOR, after, claim, is_valid, sector_up,
+    Begins, FRAGMENT_HEADER_BYTES, Form, FragmentKind, MARKER_BYTES, Marker, SECTOR, after, claim, sector_up,
 };
 
 /// Is shown each payload: where its first fragment begins, the position after it, and its bytes.
@@ -30,10 +30,9 @@ pub(in crate::log) struct LogReader<'a> {
     /// The fragments of a payload so far, and the position of the first.
     fragments: Vec<u8>,
     begun: Option<Lsn>,
-    /// Whether that payload is packed.
-    packed: bool,
-    /// A payload that was packed.
-    unpacked: Vec<u8>,
+    /// How that payload is stored.
+    form: Form,
+    restorer: Restorer,
     /// Whether nothing but fragments of a payload was seen whose beginning lies in a segment that is gone.
     midway: bool,
     pub(in crate::log) summary: LogSummary,
@@ -77,6 +76,11 @@ enum Stop {
     Nothing(Lsn),
 }
 
+/// The segment of `log` that `at` lies in.
+fn home(log: &[SegmentFile], at: Lsn) -> usize {
+    log.iter().rposition(|found| found.header.first <= at).unwrap_or(0)
+}
+
 impl<'a> LogReader<'a> {
     pub(in crate::log) fn new(log: &'a [SegmentFile], from: Lsn) -> Self {
         let oldest = log.first().map(|found| found.header);
@@ -88,8 +92,8 @@ impl<'a> LogReader<'a> {
             fragment_end: end,
             fragments: Vec::new(),
             begun: None,
-            packed: false,
-            unpacked: Vec::new(),
+            form: Form::Plain,
+            restorer: Restorer::default(),
             midway: oldest.is_some_and(|header| header.begins == Begins::Continues),
             summary: LogSummary { end, end_segment, closed: false, bytes: 0, payloads: 0 },
             start: None,
@@ -144,12 +148,12 @@ impl<'a> LogReader<'a> {
             if sealed == Some(self.fragment_end) && header.first <= self.fragment_end {
                 return Ok(Stop::Sealed);
             }
-            let Some((kind, length)) = self.fragment(index, at)? else {
+            let Some((kind, length)) = self.window.fragment(&self.log[index], at)? else {
                 let sector = sector_up(at);
                 if sector == header.end() {
                     return Ok(Stop::Full);
                 }
-                if sector > at && self.marker(index, sector)?.is_some() {
+                if sector > at && self.window.marker(&self.log[index], sector)?.is_some() {
                     at = sector;
                     continue;
                 }
@@ -161,7 +165,8 @@ impl<'a> LogReader<'a> {
                     if !at.0.is_multiple_of(SECTOR) {
                         return Err(self.unpadded(index, at));
                     }
-                    let follows = self.marker(index, at)?.is_some_and(|it| self.follows(index, at, it));
+                    let follows =
+                        self.window.marker(&self.log[index], at)?.is_some_and(|it| self.follows(index, at, it));
                     if !follows {
                         return Ok(Stop::Nothing(at));
                     }
@@ -205,42 +210,27 @@ impl<'a> LogReader<'a> {
                 }
                 return Ok(());
             }
-            (FragmentKind::Full | FragmentKind::First, None) => {
-                self.packed = false;
-                at
-            }
-            (FragmentKind::PackedFull | FragmentKind::PackedFirst, None) => {
-                self.packed = true;
-                at
-            }
             (FragmentKind::Middle | FragmentKind::Last, Some(start)) => start,
+            (_, None) if let Some(form) = kind.begins() => {
+                self.form = form;
+                at
+            }
             _ => return Err(self.corruption(index, at, "the fragments of a payload are out of order")),
         };
         self.midway = false;
-        let whole = match kind {
-            FragmentKind::Full | FragmentKind::PackedFull => payload,
-            _ => {
+        let whole = match (self.begun, kind.is_last()) {
+            (None, true) => payload,
+            (_, is_last) => {
                 self.fragments.extend_from_slice(payload);
                 self.begun = Some(start);
-                if kind != FragmentKind::Last {
+                if !is_last {
                     return Ok(());
                 }
                 &self.fragments
             }
         };
         if end > self.from {
-            let whole = match self.packed {
-                false => whole,
-                true => match unpack(whole, &mut self.unpacked) {
-                    Ok(()) => &self.unpacked,
-                    Err(UnpackError::NotBuilt(compression)) => {
-                        return Err(compression.not_built("a commit in the redo log"));
-                    }
-                    Err(UnpackError::Malformed) => {
-                        return Err(self.corruption(self.home(start), start, "a payload that cannot be unpacked"));
-                    }
-                },
-            };
+            let whole = self.restorer.restore(self.form, whole, &self.log[home(self.log, start)], start)?;
             visit(start, end, whole)?;
             self.summary.bytes += u64_of(whole.len());
             self.summary.payloads += 1;
@@ -251,41 +241,16 @@ impl<'a> LogReader<'a> {
         Ok(())
     }
 
-    /// The kind and payload length of the valid fragment at `at`, if there is one.
-    fn fragment(&mut self, index: usize, at: Lsn) -> Result<Option<(FragmentKind, usize)>> {
-        let found = &self.log[index];
-        let Some(head) = self.window.get(found, at, FRAGMENT_HEADER_BYTES)? else { return Ok(None) };
-        let Some((kind, length)) = claim(head) else { return Ok(None) };
-        let Some(fragment) = self.window.get(found, at, FRAGMENT_HEADER_BYTES + length)? else { return Ok(None) };
-        let is_valid = is_valid(found.identity, at, fragment);
-        if !is_valid {
-            CoveragePoint::TornTail.mark();
-        }
-        Ok(is_valid.then_some((kind, length)))
-    }
-
-    /// The group marker at `at`, if there is one.
-    fn marker(&mut self, index: usize, at: Lsn) -> Result<Option<Marker>> {
-        let found = &self.log[index];
-        let bytes = self.window.get(found, at, MARKER_BYTES)?;
-        Ok(bytes.and_then(|bytes| Marker::find(found.identity, at, bytes)))
-    }
-
     /// The first group marker at or behind `from`, and before `end`, in the segment at `index`, and its position.
     fn next_marker(&mut self, index: usize, from: Lsn, end: Lsn) -> Result<Option<(Lsn, Marker)>> {
         let mut at = sector_up(from);
         while at < end {
-            if let Some(marker) = self.marker(index, at)? {
+            if let Some(marker) = self.window.marker(&self.log[index], at)? {
                 return Ok(Some((at, marker)));
             }
             at = after(at, SECTOR_BYTES);
         }
         Ok(None)
-    }
-
-    /// The segment that `at` lies in.
-    fn home(&self, at: Lsn) -> usize {
-        self.log.iter().rposition(|found| found.header.first <= at).unwrap_or(0)
     }
 
     /// Refuses a log that stops at `at` in the segment at `index`, if the file may have been truncated inside the
@@ -310,7 +275,7 @@ impl<'a> LogReader<'a> {
     /// Decides whether the log ends at `self.fragment_end`, in the segment at `index` or at the end of the one before.
     fn judge(&mut self, index: usize) -> Result<()> {
         let stop = self.fragment_end;
-        let home = self.home(stop).min(index);
+        let home = home(self.log, stop).min(index);
         for later in home..self.log.len() {
             let header = self.log[later].header;
             if later > home && header.begins == Begins::Seals && header.previous_end > stop {

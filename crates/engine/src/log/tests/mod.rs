@@ -9,6 +9,7 @@ mod schedules;
 mod writing;
 
 use super::buffer::payload::Payload;
+use super::format::Form;
 use super::{LogCompression, LogOptions, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{ErrorKind, Lsn, Result};
@@ -21,9 +22,9 @@ const DATABASE: u64 = 0x5eed;
 impl LogWriter {
     /// Appends a payload, given in parts, that is not compressed and for which nothing is reserved.
     pub(in crate::log) fn append_parts(&self, parts: &[&[u8]]) -> Result<Lsn> {
-        let payload = Payload::new(parts, false);
+        let payload = Payload::new(parts, Form::Plain);
         let raw_bytes = payload.left();
-        self.groups.append(payload, raw_bytes).map(|place| place.end)
+        self.groups.append(payload, None, raw_bytes).map(|place| place.end)
     }
 }
 

@@ -110,8 +110,13 @@ impl GroupWriter {
     /// # Errors
     /// As for [`LogBuffer::append`].
     #[inline]
-    pub(in crate::log) fn append(&self, payload: Payload<'_>, raw_bytes: usize) -> Result<Range<Lsn>> {
-        self.buffer.append(payload, raw_bytes, self.queue.durable(), || {
+    pub(in crate::log) fn append(
+        &self,
+        payload: Payload<'_>,
+        delta: Option<(Lsn, Payload<'_>)>,
+        raw_bytes: usize,
+    ) -> Result<Range<Lsn>> {
+        self.buffer.append(payload, delta, (raw_bytes, self.queue.durable()), || {
             self.write_waiting(&mut self.output.lock()).map_err(|error| self.fail(&error))
         })
     }

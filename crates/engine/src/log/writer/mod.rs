@@ -4,9 +4,10 @@ mod group_writer;
 mod segment_writer;
 
 use self::group_writer::GroupWriter;
+use super::buffer::delta::{Base, Delta};
 use super::buffer::pack::Packed;
 use super::buffer::payload::Payload;
-use super::format::{Begins, SegmentHeader};
+use super::format::{Begins, Form, SegmentHeader};
 use super::options::{LogCompression, LogOptions};
 use super::pool::directory::{Directory, SegmentInfo};
 use super::pool::sizes::new_segment_bytes;
@@ -41,6 +42,7 @@ pub struct LogWriter {
 #[derive(Debug)]
 pub struct Prepared<'a> {
     body: Packed<'a>,
+    delta: Option<Delta>,
     /// Ends when the body is appended or given up.
     reservation: Option<Reservation<'a>>,
 }
@@ -105,8 +107,17 @@ impl LogWriter {
         let bytes = body.stored_bytes();
         match self.ensure_next_segment(bytes).and_then(|()| self.reserve(u64_of(bytes))) {
             Err(error) if is_lacking(&error) => Err(error.context("no space for the redo log")),
-            reserved => Ok(Prepared { body, reservation: reserved? }),
+            reserved => Ok(Prepared { body, delta: None, reservation: reserved? }),
         }
+    }
+
+    /// As [`Self::prepare`], of a body with parts that an earlier payload has, its base: they are not written again if
+    /// both payloads are in one segment.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub fn prepare_delta<'a>(&'a self, body: &'a [u8], base: &Base) -> Result<Prepared<'a>> {
+        Ok(Prepared { delta: Some(Delta::new(body, base)), ..self.prepare(body)? })
     }
 
     /// Appends a payload made of a head, which is stored as it is, and a prepared body, and returns where the log ended
@@ -119,10 +130,16 @@ impl LogWriter {
     #[inline]
     pub fn append(&self, head: &[u8], prepared: &mut Prepared<'_>) -> Result<Range<Lsn>> {
         let reservation = prepared.reservation.take();
-        let body = &prepared.body;
+        let Prepared { body, delta, .. } = prepared;
         let raw_bytes = head.len() + body.raw_bytes;
-        let appended =
-            body.with_parts(head, |parts| self.groups.append(Payload::new(parts, body.is_packed()), raw_bytes));
+        let form = if body.is_packed() { Form::Packed } else { Form::Plain };
+        let appended = body.with_parts(head, |parts| {
+            let whole = Payload::new(parts, form);
+            let Some(delta) = delta else { return self.groups.append(whole, None, raw_bytes) };
+            delta.with_parts(head, |parts| {
+                self.groups.append(whole, Some((delta.base, Payload::new(parts, Form::Delta))), raw_bytes)
+            })
+        });
         drop(reservation);
         appended
     }
