@@ -32,9 +32,9 @@ pub use db::{
     Batch, BulkLoad, CacheStats, ChangeFeed, CheckpointReport, Commit, Database, DatabaseBuilder, Durability, Event,
     EventListener, FlushStats, Histogram, Isolation, KeyCodec, KeyFor, KeyRange, LevelStats, LiveStats, LogEntry,
     LogFollower, LogStats, Options, Prepared, Problem, Range, Ranges, ReadStats, ReplayProgress, SalvageMode,
-    SalvageProgress, SalvageReport, SalvagedCopy, SalvagedTable, Savepoint, Snapshot, Stats, StorageStats, Table,
-    TableAhead, TableLoss, Transaction, TypedRange, TypedTable, ValueCodec, ValueFor, VerifyReport, prefix_range,
-    read_log,
+    SalvageProgress, SalvageReport, SalvagedCopy, SalvagedTable, Savepoint, Snapshot, Stats, StorageStats, StoredNote,
+    Table, TableAhead, TableLoss, Transaction, TypedRange, TypedTable, ValueCodec, ValueFor, VerifyReport,
+    prefix_range, read_log,
 };
 pub use log::LogCompression;
 pub use table::estimate::Estimate;

@@ -32,6 +32,7 @@ pub use self::api::ranges::Ranges;
 pub use self::api::read_tracker::Isolation;
 pub use self::api::snapshot::Snapshot;
 pub use self::api::stats::{CacheStats, FlushStats, LevelStats, LogStats, ReadStats, Stats, StorageStats};
+pub use self::api::stored_note::StoredNote;
 pub use self::api::table_handle::Table;
 pub use self::api::transaction::{Savepoint, Transaction};
 pub use self::api::typed::{KeyCodec, KeyFor, TypedRange, TypedTable, ValueCodec, ValueFor};

@@ -26,9 +26,12 @@ use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::key::{KEY_BYTES_MAX, check_key, check_value};
 use crate::base::num::u64_of;
 use crate::base::value::ByteSource;
-use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, TableId};
+use crate::base::{Entry, Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId};
+use crate::log::Base;
 use crate::tree::Limits;
 use crate::tree::memtable::EntryOffset;
+
+use super::repeated::repeated;
 
 /// The longest note in bytes.
 pub const NOTE_BYTES_MAX: usize = 64 << 20;
@@ -42,6 +45,8 @@ pub struct Changes {
     erases: bool,
     /// Bytes of the note with its length; 0 without one.
     note_bytes: usize,
+    /// What an earlier payload of the log has of the encoded changes of logged tables and the note.
+    base: Option<Base>,
 }
 
 /// The changes of tables of one kind.
@@ -141,6 +146,7 @@ impl Changes {
     pub fn push(&mut self, change: Change<'_>, logged: bool) -> Result<()> {
         change.check()?;
         self.erases |= change.kind == Kind::RangeDelete;
+        self.base = None;
         match (logged, self.note_bytes) {
             (false, _) => self.unlogged.push(change),
             (true, 0) => self.logged.push(change),
@@ -161,6 +167,7 @@ impl Changes {
         if note.len() > NOTE_BYTES_MAX {
             return Err(Error::invalid(format!("a note has up to {NOTE_BYTES_MAX} bytes, not {}", note.len())));
         }
+        self.base = None;
         let end = self.changes_end();
         self.logged.bytes.truncate(end);
         if !note.is_empty() {
@@ -209,6 +216,20 @@ impl Changes {
         put_record_header(&mut record, SeqNum(0), self.logged.count);
         record.extend_from_slice(&self.logged.bytes);
         record
+    }
+
+    /// Finds what a record has of the changes and of the note. The record stands at `offset` of the payload that was
+    /// appended when the log ended at `position`. What is changed afterwards forgets it.
+    pub fn repeat(&mut self, position: Lsn, offset: usize, record: &[u8]) {
+        let mut copies = repeated(&self.logged.bytes, self.changes_end(), record);
+        copies.iter_mut().for_each(|copy| copy.from += offset);
+        self.base = (!copies.is_empty()).then_some(Base { position, copies });
+    }
+
+    /// What an earlier payload has of [`Self::logged`].
+    #[must_use]
+    pub const fn base(&self) -> Option<&Base> {
+        self.base.as_ref()
     }
 
     /// Where the encoded changes of logged tables end.
@@ -275,7 +296,7 @@ impl Changes {
     pub fn clear(&mut self) {
         self.logged.clear();
         self.unlogged.clear();
-        (self.erases, self.note_bytes) = (false, 0);
+        (self.erases, self.note_bytes, self.base) = (false, 0, None);
     }
 
     /// The changes in the order of their seqnums: those of logged tables first, each kind in the order in which it was

@@ -6,6 +6,7 @@ pub mod locks;
 pub mod publish;
 pub mod read_set;
 pub mod recent_changes;
+mod repeated;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod shown_value;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Range;
 use std::ptr;
 use std::sync::{Arc, Weak};
 
@@ -15,10 +16,11 @@ use crate::db::open::core::Core;
 use crate::db::state::options::Durability;
 use crate::db::state::table::TableState;
 use crate::tree::Limits;
-use crate::txn::batch::{Change, Changes, decode_record};
+use crate::txn::batch::{Change, Changes, decode_record, put_record_header};
 
 use super::handle::DatabaseHandle;
 use super::key_range::{KeyRange, limits};
+use super::stored_note::StoredNote;
 use super::table_handle::Table;
 
 /// Most batches are of no more tables; those that are allocate.
@@ -254,6 +256,56 @@ impl Batch {
         Ok(note)
     }
 
+    /// Has the redo log refer to a [record](crate::Prepared::record) that stands in `range` of the note of an earlier
+    /// commit, for what the batch has in common with it: the changes and the note of the record are not written again.
+    /// For programs that store records in notes ([`Database::write_note`](crate::Database::write_note)) before they
+    /// commit them. To be called when the batch is complete: what comes later forgets it.
+    ///
+    /// It changes nothing but the size of the log. The engine compares the bytes, and writes what is not the same; it
+    /// writes all when the note is in a segment of the log that is full.
+    ///
+    /// ```
+    /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let table = db.create_table("t", TableOptions::default())?;
+    /// let mut txn = db.begin();
+    /// txn.put(&table, "key", vec![7; 1000])?;
+    /// let prepared = txn.prepare()?;
+    /// // What is agreed on is durable before it is visible.
+    /// let mut note = Batch::new();
+    /// note.note(prepared.record());
+    /// let stored = db.write_note(&note, Durability::Sync)?;
+    /// assert_eq!(table.get("key")?, None);
+    /// // It is committed with few bytes.
+    /// let (before, mut batch) = (db.log_end(), Batch::new());
+    /// batch.append_record(prepared.record(), |_| Ok(table.clone()))?;
+    /// batch.repeat(&stored, 0..prepared.record().len());
+    /// db.write_with(&batch, Durability::Buffered)?;
+    /// # drop(prepared);
+    /// assert!(db.log_end().0 - before.0 < 100);
+    /// assert_eq!(db.changes(before)?.count(), 0, "it is not durable yet");
+    /// db.sync()?;
+    /// assert_eq!(db.changes(before)?.next().transpose()?.unwrap().changes()[0].value, [7; 1000]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A range beyond the note, and a note of another database, are remembered, and the batch is refused with
+    /// `Invalid`.
+    pub fn repeat(&mut self, note: &StoredNote, range: Range<usize>) {
+        let Some(record) = note.bytes.get(range.clone()) else {
+            let message = format!("bytes {range:?} of a note of {} bytes", note.bytes.len());
+            self.refused.get_or_insert(Error::invalid(message));
+            return;
+        };
+        let database = self.database.get_or_insert_with(|| note.database.clone());
+        if !ptr::eq(database.as_ptr(), note.database.as_ptr()) {
+            let message = "the note and the batch's tables are not of one open database";
+            self.refused.get_or_insert(Error::invalid(message));
+        }
+        self.changes.repeat(note.position, note.offset + range.start, record);
+    }
+
     pub(crate) fn push(&mut self, table: &Table, kind: Kind, key: &[u8], value: &[u8]) {
         if !self.tables.iter().rev().any(|known| Arc::ptr_eq(known, table.state())) {
             self.add_table(table);
@@ -303,7 +355,25 @@ impl Batch {
     /// Commits the changes, which stay; what is large is copied.
     pub(crate) fn commit(&self, db: &DatabaseHandle, durability: Durability) -> Result<()> {
         self.check(db)?;
-        db.core().commits.commit(Cow::Borrowed(&self.changes), &self.tables, durability, None)
+        db.core().commits.commit(Cow::Borrowed(&self.changes), &self.tables, durability, None).map(drop)
+    }
+
+    /// As [`Self::commit`]; tells where the note stands.
+    pub(crate) fn commit_note(&self, db: &DatabaseHandle, durability: Durability) -> Result<StoredNote> {
+        self.check(db)?;
+        if !self.changes.has_note() || self.changes.base().is_some() {
+            return Err(Error::invalid("a batch without a note, or one that repeats another note, stores none"));
+        }
+        let committed = db.core().commits.commit(Cow::Borrowed(&self.changes), &self.tables, durability, None)?;
+        let before = committed.expect("a batch with a note is committed");
+        let mut header = Vec::new();
+        put_record_header(&mut header, before.next_seqnum, self.changes.logged_count());
+        Ok(StoredNote {
+            database: Arc::downgrade(db.core()),
+            position: before.lsn,
+            offset: header.len() + self.changes.logged().len() - self.changes.note().len(),
+            bytes: self.changes.note().to_vec(),
+        })
     }
 
     /// Commits; what a transaction has written only if what it depends on has not changed.
@@ -314,7 +384,7 @@ impl Batch {
         seen: Option<Seen<'_>>,
     ) -> Result<()> {
         self.check(db)?;
-        db.core().commits.commit(Cow::Owned(self.changes), &self.tables, durability, seen)
+        db.core().commits.commit(Cow::Owned(self.changes), &self.tables, durability, seen).map(drop)
     }
 
     /// The changes and the tables that they are of, when they can be committed to a database.

@@ -32,6 +32,7 @@ use super::live_stats::{self, LiveStats};
 use super::read_tracker::Isolation;
 use super::snapshot::Snapshot;
 use super::stats::Stats;
+use super::stored_note::StoredNote;
 use super::table_handle::Table;
 use super::transaction::Transaction;
 
@@ -404,6 +405,15 @@ impl Database {
     /// As [`Database::write`].
     pub fn write_with(&self, batch: &Batch, durability: Durability) -> Result<()> {
         batch.commit(&self.handle, durability)
+    }
+
+    /// As [`Database::write_with`], of a batch with a [note](Batch::note). Later commits can repeat parts of the note
+    /// without writing them again: see [`Batch::repeat`].
+    ///
+    /// # Errors
+    /// As [`Database::write`]; `Invalid` for a batch without a note, and for one that repeats another note.
+    pub fn write_note(&self, batch: &Batch, durability: Durability) -> Result<StoredNote> {
+        batch.commit_note(&self.handle, durability)
     }
 
     /// Whether a commit that begins now may be slowed, or has to wait for a flush, because flushes and compactions do

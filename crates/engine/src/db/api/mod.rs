@@ -18,6 +18,7 @@ mod row_locks;
 mod shape;
 pub(crate) mod snapshot;
 pub(crate) mod stats;
+pub(crate) mod stored_note;
 mod table;
 pub(crate) mod table_handle;
 pub(crate) mod transaction;

@@ -69,6 +69,8 @@ pub(crate) struct CommitPipeline {
 /// A commit that has its place in the order.
 pub(crate) struct Ticket {
     seqnums: Seqnums,
+    /// Where the log ended before it.
+    start: Lsn,
     /// The end of its commit in the log; the end of the log when it has none, because it changes unlogged tables only.
     end: Lsn,
     /// What each table consists of, with its memtable, in the order of the batch's tables. `None` where nothing is
@@ -105,17 +107,18 @@ impl CommitPipeline {
         }
     }
 
-    /// Commits changes of the given tables; those of a transaction only if what it depends on has not changed.
+    /// Commits changes of the given tables; those of a transaction only if what it depends on has not changed. Tells
+    /// the moment before the commit; nothing when there is nothing to commit.
     pub(crate) fn commit(
         &self,
         changes: Cow<'_, Changes>,
         tables: &[Arc<TableState>],
         durability: Durability,
         seen: Option<Seen<'_>>,
-    ) -> Result<()> {
+    ) -> Result<Option<CommitPoint>> {
         self.state.health.check_writable()?;
         if changes.count() == 0 && !changes.has_note() {
-            return Ok(());
+            return Ok(None);
         }
         // Kept to the end: what waited for memory has its share until the memtables hold it.
         let _admission = self.throttle.admit(&changes)?;
@@ -123,19 +126,24 @@ impl CommitPipeline {
         if u64_of(changes.bytes()) < large_bytes {
             let tombstones = &NewTombstones::of(&changes, tables);
             let writes = WriteSet { changes: &changes, tables, sorted: &[], tombstones };
-            return self.write(writes, durability, seen);
+            return self.write(writes, durability, seen).map(Some);
         }
         // A memtable keeps them.
         let changes = Arc::new(changes.into_owned());
         let sorted = sort_large(&changes, tables, large_bytes);
         let tombstones = &NewTombstones::of(&changes, tables);
-        self.write(WriteSet { changes: &changes, tables, sorted: &sorted, tombstones }, durability, seen)
+        self.write(WriteSet { changes: &changes, tables, sorted: &sorted, tombstones }, durability, seen).map(Some)
     }
 
     /// Orders, logs, inserts, syncs and publishes a commit that was admitted.
-    fn write(&self, writes: WriteSet<'_>, durability: Durability, seen: Option<Seen<'_>>) -> Result<()> {
+    fn write(&self, writes: WriteSet<'_>, durability: Durability, seen: Option<Seen<'_>>) -> Result<CommitPoint> {
         // Before any latch is taken, beside the writes of other commits.
-        let mut body = self.log.prepare(writes.changes.logged()).map_err(|error| self.poison_unless_lack(error))?;
+        let body = writes.changes.logged();
+        let body = match writes.changes.base() {
+            None => self.log.prepare(body),
+            Some(base) => self.log.prepare_delta(body, base),
+        };
+        let mut body = body.map_err(|error| self.poison_unless_lack(error))?;
         let ticket = self.sequence(writes, &mut body, seen)?;
         insert(writes, &ticket);
         self.make_durable(writes.changes, &ticket, durability)?;
@@ -150,13 +158,14 @@ impl CommitPipeline {
             writes.tables.iter().for_each(|table| merge_sets(table, &self.state.snapshots));
         }
         self.account(&ticket, writes.sorted.iter().any(Option::is_some));
+        let before = CommitPoint { next_seqnum: ticket.seqnums.first, lsn: ticket.start };
         // It holds versions of tables, and these hold roots of B-trees, whose space a flush could not give back.
         drop(ticket);
         if self.throttle.must_flush_for_space(writes.changes) {
             self.seal_all();
             self.state.wakers.wake_flush();
         }
-        Ok(())
+        Ok(before)
     }
 
     /// Gives the commit its place in the order: refuses a conflict, gives out seqnums, appends to the log, and has the
@@ -215,7 +224,7 @@ impl CommitPipeline {
         let inserted = |(at, table): (usize, &Arc<TableState>)| writes.is_inserted(at).then(|| table.version.load());
         let versions = tables.iter().enumerate().map(inserted).collect();
         let seqnums = Seqnums { first, last: SeqNum(place.end.next_seqnum.0 - 1) };
-        let ticket = Ticket { seqnums, end: place.end.lsn, versions };
+        let ticket = Ticket { seqnums, start: place.start.lsn, end: place.end.lsn, versions };
         for (version, tombstones) in ticket.versions.iter().zip(tombstones) {
             if let Some(version) = version {
                 version.active.erased(tombstones.bytes);

@@ -51,13 +51,15 @@ struct Run {
     random: Random,
     /// Whether payloads tend to be larger than a segment.
     large: bool,
+    /// What was appended whole, and where the log ended before it: of earlier opens too.
+    bases: Vec<(Lsn, Vec<u8>)>,
 }
 
 impl Run {
     fn new(seed: u64) -> Self {
         let sim = SimEnv::new(seed);
         sim.env().fs.create_dir_all(DIRECTORY.as_ref()).unwrap();
-        Self { sim, ledger: Arc::default(), random: Random(seed), large: seed.is_multiple_of(4) }
+        Self { sim, ledger: Arc::default(), random: Random(seed), large: seed.is_multiple_of(4), bases: Vec::new() }
     }
 
     fn open(&mut self) -> Result<LogWriter> {
@@ -91,8 +93,17 @@ impl Run {
             // Does not compress.
             payload.fill_with(|| u8::try_from(self.random.below(256)).unwrap());
         }
+        let base = (self.random.below(3) == 0).then(|| self.bases[self.bases.len().saturating_sub(4)..].first());
+        let base = base.flatten().map(|(position, base)| {
+            let ends = [0; 4].map(|_| self.random.below(base.len() + 1));
+            repeat(*position, base, ends, &mut payload)
+        });
         self.ledger.lock().appended.push((payload.clone(), Lsn(u64::MAX)));
-        let end = append(log, &payload)?;
+        let place = append_repeating(log, &payload, base.as_ref())?;
+        if base.is_none() {
+            self.bases.push((place.start, payload));
+        }
+        let end = place.end;
         let mut ledger = self.ledger.lock();
         ledger.appended.last_mut().unwrap().1 = end;
         ledger.last = end;

@@ -12,7 +12,7 @@ use crate::log::pool::directory::segment_path;
 struct Small {
     fixture: Fixture,
     payloads: Vec<Vec<u8>>,
-    last_group: std::ops::Range<usize>,
+    last_group: Range<usize>,
     /// Bytes of all records.
     meant: usize,
     file: PathBuf,

@@ -19,10 +19,10 @@ fn lines(expected: &str) -> Vec<String> {
 }
 
 const FIRST: &str = "
-    00000  53 50 4e 59 20 4c 4f 47 01 00 00 00 02 00 00 00  # magic, version, seals
+    00000  53 50 4e 59 20 4c 4f 47 02 00 00 00 02 00 00 00  # magic, version, seals
     00010  ed 5e 00 00 00 00 00 00 01 00 00 00 00 00 00 00  # database, number
     00020  00 00 01 00 00 00 00 00 00 10 00 00 00 00 00 00  # bytes, first; no segment before it
-    00ff0  00 00 00 00 00 00 00 00 c2 dc 99 ef c8 57 6f 38  # checksum
+    00ff0  00 00 00 00 00 00 00 00 29 31 15 db a0 20 cc aa  # checksum
     01000  39 23 dd 1d 03 7b ab 6b 10 00 00 50 00 10 00 00  # group: checksum, length 16 and kind 5, durable
     01010  00 00 00 00 00 10 00 00 00 00 00 00 a7 90 52 f7  # previous end; full record: checksum
     01020  e0 db b2 dc 05 00 00 10 68 65 6c 6c 6f 00 00 00  # length 5 and kind 1, payload
@@ -33,11 +33,11 @@ const FIRST: &str = "
 ";
 
 const SECOND: &str = "
-    00000  53 50 4e 59 20 4c 4f 47 01 00 00 00 01 00 00 00  # continues
+    00000  53 50 4e 59 20 4c 4f 47 02 00 00 00 01 00 00 00  # continues
     00010  ed 5e 00 00 00 00 00 00 02 00 00 00 00 00 00 00
     00020  00 00 01 00 00 00 00 00 00 00 01 00 00 00 00 00  # first: 0x1000 + 0x10000 - 0x1000
     00030  01 00 00 00 00 00 00 00 00 00 01 00 00 00 00 00  # segment before it, its end
-    00ff0  00 00 00 00 00 00 00 00 61 8a 1f e1 7c 47 70 78
+    00ff0  00 00 00 00 00 00 00 00 51 d3 85 be c7 28 db 0e
     01000  58 97 9c 40 ae 13 fd 13 10 00 00 50 2d 10 00 00  # group: still durable up to 0x102d
     01010  00 00 00 00 00 00 01 00 00 00 00 00 aa 16 70 c4  # previous end 0x10000
     01020  a8 11 ce 5a ac 31 00 40 00 00 00 00 00 00 00 00  # last piece of the payload
@@ -47,11 +47,11 @@ const SECOND: &str = "
 ";
 
 const THIRD: &str = "
-    00000  53 50 4e 59 20 4c 4f 47 01 00 00 00 02 00 00 00  # seals
+    00000  53 50 4e 59 20 4c 4f 47 02 00 00 00 02 00 00 00  # seals
     00010  ed 5e 00 00 00 00 00 00 03 00 00 00 00 00 00 00
     00020  00 00 01 00 00 00 00 00 00 f0 01 00 01 00 00 00  # first: four GiB behind segment 2
     00030  02 00 00 00 00 00 00 00 d4 31 01 00 00 00 00 00  # the log before it ends in segment 2, at 0x131d4
-    00ff0  00 00 00 00 00 00 00 00 93 9c 66 e5 30 bd c9 e7
+    00ff0  00 00 00 00 00 00 00 00 76 2c 1e ac 6a 90 81 93
 ";
 
 #[test]
@@ -72,10 +72,10 @@ fn the_bytes_of_a_small_log_stay_what_they_are() {
 }
 
 const PACKED: &str = "
-    00000  53 50 4e 59 20 4c 4f 47 01 00 00 00 02 00 00 00
+    00000  53 50 4e 59 20 4c 4f 47 02 00 00 00 02 00 00 00
     00010  ed 5e 00 00 00 00 00 00 01 00 00 00 00 00 00 00
     00020  00 00 01 00 00 00 00 00 00 10 00 00 00 00 00 00
-    00ff0  00 00 00 00 00 00 00 00 c2 dc 99 ef c8 57 6f 38
+    00ff0  00 00 00 00 00 00 00 00 29 31 15 db a0 20 cc aa
     01000  39 23 dd 1d 03 7b ab 6b 10 00 00 50 00 10 00 00  # group
     01010  00 00 00 00 00 10 00 00 00 00 00 00 70 fe 9a 9a  # packed full record: checksum
     01020  da ed 75 78 3e 00 00 70 07 00 00 00 07 07 07 07  # length 62 and kind 7, head of 7 bytes

@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod deltas;
 mod golden;
 mod recycling;
 #[cfg(shuttle)]
@@ -10,11 +11,14 @@ mod writing;
 
 use super::buffer::payload::Payload;
 use super::format::Form;
-use super::{LogCompression, LogOptions, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};
+use super::{
+    Base, CopyRange, LogCompression, LogOptions, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover,
+};
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{ErrorKind, Lsn, Result};
 use crate::env::{Access, Env, OpenOptions};
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 const DATABASE: u64 = 0x5eed;
@@ -111,10 +115,34 @@ fn small_in(compression: LogCompression) -> LogOptions {
     LogOptions { compression, ..small() }
 }
 
+/// Bytes of a payload that are its head.
+const HEAD: usize = 7;
+
 /// Appends a payload as commits do: its first bytes are the head.
 fn append(log: &LogWriter, payload: &[u8]) -> Result<Lsn> {
-    let (head, body) = payload.split_at(payload.len().min(7));
-    log.append(head, &mut log.prepare(body)?).map(|place| place.end)
+    append_repeating(log, payload, None).map(|place| place.end)
+}
+
+/// As [`append`], of a payload that repeats parts of another.
+fn append_repeating(log: &LogWriter, payload: &[u8], base: Option<&Base>) -> Result<Range<Lsn>> {
+    let (head, body) = payload.split_at(payload.len().min(HEAD));
+    log.append(head, &mut base.map_or_else(|| log.prepare(body), |base| log.prepare_delta(body, base))?)
+}
+
+/// Appends two parts of an earlier payload to one, the first and the last half of the `ends`; between them stands
+/// something else. Tells what of the body repeats that payload.
+fn repeat(position: Lsn, earlier: &[u8], mut ends: [usize; 4], payload: &mut Vec<u8>) -> Base {
+    ends.sort_unstable();
+    payload.resize(payload.len().max(HEAD), 0);
+    let mut copies = Vec::new();
+    for range in [ends[0]..ends[1], ends[2]..ends[3]] {
+        if !range.is_empty() {
+            copies.push(CopyRange { at: payload.len() - HEAD, from: range.start, len: range.len() });
+            payload.extend_from_slice(&earlier[range]);
+        }
+        payload.extend_from_slice(b"else");
+    }
+    Base { position, copies }
 }
 
 /// Payload `number`: recognisable bytes of that many.
