@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use spinney::{Batch, Durability, Layout, TableId, decode_record};
+use spinney::{Batch, Durability, Layout, StoredNote, TableId, decode_record};
 
 use super::committer::PreparedCommit;
 use super::follow::Followed;
@@ -21,6 +21,9 @@ pub struct Agreed<'a> {
     pub tables: &'a [(TableId, String)],
     /// Its place in the order of the set, the same on each member and greater than those of all commits before.
     pub position: u64,
+    /// The note of the redo log that has the record, and where the record begins there, for
+    /// [`Batch::repeat`]: the log then has the changes once. It changes nothing else.
+    pub stored: Option<(&'a StoredNote, usize)>,
 }
 
 /// A copy of the database is made: see [`Catalog::begin_copy`].
@@ -63,6 +66,9 @@ impl Catalog {
         let mut write = || {
             let copies = self.recorder().copies();
             self.writing(&note, commit.position, *copies > 0, &mut batch);
+            if let Some((stored, at)) = commit.stored {
+                batch.repeat(stored, at..at + commit.record.len());
+            }
             Ok(engine.write_with(&batch, Durability::Interval)?)
         };
         match own {

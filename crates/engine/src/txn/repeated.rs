@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(literals(&mut batch, &record), (Vec::new(), 1));
         batch.push(Change::new(TableId(2), Kind::Put, b"how far", b"7"), true).unwrap();
         assert!(batch.base().is_none(), "a change forgets what was found");
-        assert_eq!(literals(&mut batch, &record), (b"\x02\x00\x07how far\x017".to_vec(), 1));
+        assert_eq!(literals(&mut batch, &record), (b"\x02\x01\x07how far\x017".to_vec(), 1));
     }
 
     #[test]
@@ -143,14 +143,14 @@ mod tests {
         assert_eq!(literals(&mut of(5, VALUE), &record), (b"".to_vec(), 1));
         assert_eq!(literals(&mut of(300, VALUE), &record), (b"\xac\x02".to_vec(), 1));
         let (left, copies) = literals(&mut of(5, b"another value"), &record);
-        assert_eq!((left, copies), (b"\x05\x00\x03key\x0danother value".to_vec(), 1));
+        assert_eq!((left, copies), (b"\x05\x01\x03key\x0danother value".to_vec(), 1));
     }
 
     #[test]
     fn a_note_may_begin_and_end_otherwise() {
         let record = changes(&[], b"\x01the middle of the note").record();
         let mut batch = changes(&[], b"\x11the middle of the note, position");
-        assert_eq!(literals(&mut batch, &record), (b"\x20\x11, position".to_vec(), 1));
+        assert_eq!(literals(&mut batch, &record), (b"\x21\x11, position".to_vec(), 1));
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub(crate) struct Commit<'a> {
     pub(crate) number: u64,
     /// The changes and the note, as the engine encodes them.
     pub(crate) record: &'a [u8],
+    /// Where the record begins in the bytes of the change.
+    pub(crate) record_at: usize,
 }
 
 /// Makes the bytes of commits.
@@ -96,7 +98,8 @@ impl<'a> Change<'a> {
                     tables.push((id, name(&mut input)?));
                 }
                 while !input.is_empty() {
-                    commits.push(Commit { number: input.u64()?, record: input.len_prefixed()? });
+                    let (number, record) = (input.u64()?, input.len_prefixed()?);
+                    commits.push(Commit { number, record, record_at: bytes.len() - input.rest().len() - record.len() });
                 }
                 let few = commits.len() <= COMMITS_MAX;
                 if few { Ok(Self::Commits(Commits { identity, tables, commits })) } else { Err(Malformed) }
@@ -157,10 +160,10 @@ mod tests {
 
     #[test]
     fn changes_come_back_from_their_bytes_and_no_prefix_of_them_panics() {
-        let commit = |number| Commit { number, record: b"record" };
+        let commit = |number, record_at| Commit { number, record: b"record", record_at };
         let tables = vec![(7, "c1"), (900, "catalog")];
         let changes = [
-            Change::Commits(Commits { identity: u64::MAX, tables, commits: vec![commit(5), commit(u64::MAX)] }),
+            Change::Commits(Commits { identity: u64::MAX, tables, commits: vec![commit(5, 33), commit(u64::MAX, 48)] }),
             Change::CreateTable("a", Layout::Lsm),
             Change::DropTable("a"),
         ];

@@ -124,11 +124,15 @@ impl LogEntry {
     }
 }
 
-/// The note that holds entries.
-pub(crate) fn encode_note<'a>(entries: impl IntoIterator<Item = &'a LogEntry>) -> Vec<u8> {
+/// The note that holds entries, and where in it the payload of each begins.
+pub(crate) fn encode_note<'a>(entries: impl IntoIterator<Item = &'a LogEntry>) -> (Vec<u8>, Vec<usize>) {
     let mut note = vec![NOTE];
-    entries.into_iter().for_each(|entry| entry.encode(&mut note));
-    note
+    let payload_at = |entry: &LogEntry| {
+        entry.encode(&mut note);
+        note.len() - entry.payload.len()
+    };
+    let payloads = entries.into_iter().map(payload_at).collect();
+    (note, payloads)
 }
 
 /// The entries of a note; none of a note of another kind.
@@ -165,7 +169,8 @@ mod tests {
             entry(8, EntryKind::Change, b"put"),
             entry(300, EntryKind::Members, b"m"),
         ];
-        let note = encode_note(&entries);
+        let (note, payloads) = encode_note(&entries);
+        assert_eq!(note[payloads[1]..][..3], *b"put");
         assert_eq!(decode_note(&note).unwrap(), entries);
         assert_eq!(decode_note(b"\x03a document's note").unwrap(), []);
         for len in 1..note.len() {

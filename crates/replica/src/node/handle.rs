@@ -86,7 +86,7 @@ impl Node {
         }
         let identity = rows.identity(|| System.random())?;
         let log = Log::open(rows.clone(), settings.log_cache_bytes, &*threads)?;
-        let applier = Applier::new(rows, &*threads)?;
+        let applier = Applier::new(rows, log.stored(), &*threads)?;
         let core = Arc::new(Core::new(settings, identity, log, applier, Arc::new(BlockingCaller(transport))));
         let handle = runtime.handle().clone();
         let agreement = Arc::new(Agreement::new(&core, handle.clone(), engine.clone(), System.random()));

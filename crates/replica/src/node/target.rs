@@ -8,7 +8,7 @@ use spinney_document::{Agreed, PreparedCommit};
 
 use super::pending::PendingCommits;
 use crate::entry::change::{Commit, Commits};
-use crate::storage::applier::{Target, Waiter};
+use crate::storage::applier::{Place, Target, Waiter};
 
 /// The document database, with the commits that were prepared here.
 #[derive(Debug)]
@@ -24,13 +24,14 @@ impl Target for DocumentTarget {
         &self,
         entry: &Commits<'_>,
         commit: &Commit<'_>,
-        position: u64,
+        place: Place<'_>,
         add: &dyn Fn(&mut Batch),
     ) -> Result<Option<Waiter>> {
         let own = (entry.identity == self.identity).then(|| self.pending.take(commit.number));
         let (prepared, applied) = own.flatten().unzip();
         let tables: Vec<_> = entry.tables.iter().map(|(id, name)| (TableId(*id), (*name).to_owned())).collect();
-        let agreed = Agreed { record: commit.record, tables: &tables, position };
+        let Place { position, stored } = place;
+        let agreed = Agreed { record: commit.record, tables: &tables, position, stored };
         self.database.catalog().apply(&agreed, prepared, add).map_err(failed)?;
         Ok(applied)
     }

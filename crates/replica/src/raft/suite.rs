@@ -26,7 +26,8 @@ fn storage(sim: &SimEnv) -> (LogStore, Machine) {
     let database = Database::builder("/db").options(Options::default()).env(env.clone()).open().unwrap();
     let rows = Rows::open(&database).unwrap();
     let log = Log::open(rows.clone(), 1 << 20, &*env.threads).unwrap();
-    (LogStore(log), Machine(Applier::new(rows, &*env.threads).unwrap()))
+    let applier = Applier::new(rows, log.stored(), &*env.threads).unwrap();
+    (LogStore(log), Machine(applier))
 }
 
 /// All but the transfer of snapshots, which are copies of the database here, and go another way.

@@ -15,11 +15,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use spinney::base::num::{u64_of, usize_of};
 use spinney::env::{Next, Threads, Worker};
-use spinney::{Batch, Durability, Error, ErrorKind, Layout, Result};
+use spinney::{Batch, Durability, Error, ErrorKind, Layout, Result, StoredNote};
 use tokio::sync::oneshot;
 
 use super::log::Done;
 use super::rows::Rows;
+use super::stored_entries::{Stored, StoredEntries};
 use crate::base::watched;
 use crate::entry::change::{COMMITS_MAX, Change, Commit, Commits};
 use crate::entry::log_entry::{EntryKind, LogEntry, LogId};
@@ -27,10 +28,20 @@ use crate::entry::log_entry::{EntryKind, LogEntry, LogId};
 /// The thread that proposed a commit, which waits for it to be applied.
 pub(crate) type Waiter = oneshot::Sender<()>;
 
+/// Where a commit of an entry stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    /// Its place among all commits of the set.
+    pub(crate) position: u64,
+    /// The note of the redo log that has its record, and where the record begins there, when that is known.
+    pub(crate) stored: Option<(&'a StoredNote, usize)>,
+}
+
 /// Where entries are applied: the document database, whose catalog and caches follow them.
 pub(crate) trait Target: Send + Sync + fmt::Debug {
     /// Makes the changes of one of the commits of an entry, together with those that `add` adds, by one commit of the
-    /// engine that is not synced. What is returned is told when the entry counts as applied.
+    /// engine that is not synced, and repeats what is stored of the entry. What is returned is told when the entry
+    /// counts as applied.
     ///
     /// # Errors
     /// What makes the entry impossible to apply: the member then fails.
@@ -38,7 +49,7 @@ pub(crate) trait Target: Send + Sync + fmt::Debug {
         &self,
         entry: &Commits<'_>,
         commit: &Commit<'_>,
-        position: u64,
+        place: Place<'_>,
         add: &dyn Fn(&mut Batch),
     ) -> Result<Option<Waiter>>;
 
@@ -77,6 +88,7 @@ pub(crate) struct Applier {
 #[derive(Debug)]
 struct Shared {
     rows: Rows,
+    stored: StoredEntries,
     state: Mutex<State>,
     target: Mutex<Option<Arc<dyn Target>>>,
     /// The last entry that was applied, for those that wait for one.
@@ -99,10 +111,12 @@ impl fmt::Debug for State {
 impl Applier {
     /// # Errors
     /// `Io` when there is no thread for it; those of the engine.
-    pub(crate) fn new(rows: Rows, threads: &dyn Threads) -> Result<Self> {
+    pub(crate) fn new(rows: Rows, stored: &StoredEntries, threads: &dyn Threads) -> Result<Self> {
         let applied = watched::Sender::new(rows.applied()?);
         let state = State { applied_commits: usize_of(rows.applied_commits()?), ..State::default() };
-        let shared = Arc::new(Shared { rows, state: Mutex::new(state), target: Mutex::default(), applied });
+        let shared =
+            Shared { rows, stored: stored.clone(), state: Mutex::new(state), target: Mutex::default(), applied };
+        let shared = Arc::new(shared);
         let worked = Arc::clone(&shared);
         let worker = threads.worker("replica-apply", Box::new(move || worked.apply_waiting()));
         let worker =
@@ -172,6 +186,7 @@ impl Shared {
     fn apply_commits(&self, at: LogId, commits: &Commits<'_>, target: &dyn Target) -> Result<Vec<Waiter>> {
         let before = *self.applied.borrow();
         let skipped = std::mem::take(&mut self.state.lock().applied_commits);
+        let stored = self.stored.take(at);
         let mut waiters = Vec::new();
         for (place, commit) in commits.commits.iter().enumerate().skip(skipped) {
             let last = place + 1 == commits.commits.len();
@@ -179,7 +194,8 @@ impl Shared {
             let id = id.ok_or_else(|| malformed(at))?;
             let add = |batch: &mut Batch| self.rows.put_applied(id, applied, batch);
             let position = at.index * u64_of(COMMITS_MAX) + u64_of(place);
-            waiters.extend(target.commit(commits, commit, position, &add)?);
+            let stored = stored.as_ref().map(|Stored { note, payload_at }| (&**note, payload_at + commit.record_at));
+            waiters.extend(target.commit(commits, commit, Place { position, stored }, &add)?);
         }
         Ok(waiters)
     }
@@ -212,7 +228,7 @@ mod tests {
             &self,
             _: &Commits<'_>,
             commit: &Commit<'_>,
-            _: u64,
+            _: Place<'_>,
             add: &dyn Fn(&mut Batch),
         ) -> Result<Option<Waiter>> {
             if self.fails == Some(commit.number) {
@@ -244,7 +260,7 @@ mod tests {
         let env = machine.env();
         let database = Database::builder("/db").env(env.clone()).open().unwrap();
         let table = database.open_or_create_table("counts", TableOptions::default()).unwrap();
-        let applier = Applier::new(Rows::open(&database).unwrap(), &*env.threads).unwrap();
+        let applier = Applier::new(Rows::open(&database).unwrap(), &StoredEntries::default(), &*env.threads).unwrap();
         applier.set_target(Arc::new(Counts { database: database.clone(), fails }));
         let (sender, told) = mpsc::channel();
         applier.apply(entries, Box::new(move |applied| sender.send(applied).unwrap()));

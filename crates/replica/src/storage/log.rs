@@ -31,6 +31,7 @@ use spinney::{Batch, ChangeFeed, Durability, Error, ErrorKind, Lsn, Result};
 use super::points::Points;
 use super::recovery::{Recovered, malformed, recover};
 use super::rows::Rows;
+use super::stored_entries::StoredEntries;
 use crate::entry::log_entry::{LogEntry, LogId, decode_note, encode_note};
 
 /// Bytes of entries in one commit, more or less; a larger entry goes alone.
@@ -52,6 +53,7 @@ pub(crate) struct Log {
 #[derive(Debug)]
 struct Shared {
     rows: Rows,
+    stored: StoredEntries,
     cache_bytes: usize,
     state: Mutex<State>,
 }
@@ -106,7 +108,7 @@ impl Log {
         let undurable = last.map_or(0, |last| last.index + 1);
         let pin = Some(rows.engine().changes(from)?);
         let state = State { purged, last, points, undurable, pin, ..State::default() };
-        let shared = Arc::new(Shared { rows, cache_bytes, state: Mutex::new(state) });
+        let shared = Arc::new(Shared { rows, stored: StoredEntries::default(), cache_bytes, state: Mutex::new(state) });
         let worked = Arc::clone(&shared);
         let worker = threads.worker("replica-log", Box::new(move || worked.work()));
         let worker = worker.map_err(|error| Error::new(ErrorKind::Io, format!("no thread for the log: {error}")))?;
@@ -116,6 +118,11 @@ impl Log {
     /// The rows beside the log.
     pub(crate) fn rows(&self) -> &Rows {
         &self.shared.rows
+    }
+
+    /// Where entries are stored, for what applies them.
+    pub(crate) fn stored(&self) -> &StoredEntries {
+        &self.shared.stored
     }
 
     /// The last entry that was given up, and the last of the log.
@@ -337,16 +344,17 @@ impl Shared {
         let Some(last) = entries.last() else { return Ok(()) };
         let mut batch = Batch::new();
         self.rows.put_appended(last.id, &mut batch);
-        batch.note(encode_note(entries.iter().map(|entry| &**entry)));
+        let (note, payloads) = encode_note(entries.iter().map(|entry| &**entry));
+        batch.note(note);
         let engine = self.rows.engine();
-        let lsn = engine.log_end();
         // Readers see a commit after all before it: those that apply entries do not wait for this one's sync.
-        engine.write_with(&batch, Durability::Interval)?;
+        let note = Arc::new(engine.write_note(&batch, Durability::Interval)?);
+        self.stored.add(&note, entries.iter().map(|entry| &**entry).zip(payloads));
         engine.sync()?;
         let lowest = entries.iter().map(|entry| entry.id.index).min().unwrap_or_default();
         let bytes = entries.iter().map(|entry| entry.bytes()).sum();
         let mut state = self.state.lock();
-        state.points.add(lowest, lsn, bytes);
+        state.points.add(lowest, note.position(), bytes);
         let same = state.entry(last.id.index).is_some_and(|id| id == last.id);
         if same {
             state.undurable = state.undurable.max(last.id.index + 1);

@@ -6,3 +6,4 @@ pub(crate) mod log;
 pub(crate) mod points;
 pub(crate) mod recovery;
 pub(crate) mod rows;
+pub(crate) mod stored_entries;

@@ -77,7 +77,7 @@ impl Commits {
         let position = u64::try_from(at + 1).unwrap();
         match entry {
             Entry::Commit { record, tables } => {
-                let agreed = Agreed { record, tables, position };
+                let agreed = Agreed { record, tables, position, stored: None };
                 return catalog.apply(&agreed, own, |batch| batch.put(applied, "at", position.to_le_bytes()));
             }
             Entry::Create(name, layout) => catalog.apply_create_table(name, *layout)?,

@@ -272,21 +272,20 @@ impl Batch {
     /// let mut txn = db.begin();
     /// txn.put(&table, "key", vec![7; 1000])?;
     /// let prepared = txn.prepare()?;
-    /// // What is agreed on is durable before it is visible.
+    /// // What is agreed on is in the log before it is visible.
     /// let mut note = Batch::new();
     /// note.note(prepared.record());
-    /// let stored = db.write_note(&note, Durability::Sync)?;
+    /// let stored = db.write_note(&note, Durability::Buffered)?;
     /// assert_eq!(table.get("key")?, None);
     /// // It is committed with few bytes.
-    /// let (before, mut batch) = (db.log_end(), Batch::new());
+    /// let mut batch = Batch::new();
     /// batch.append_record(prepared.record(), |_| Ok(table.clone()))?;
     /// batch.repeat(&stored, 0..prepared.record().len());
-    /// db.write_with(&batch, Durability::Buffered)?;
+    /// db.write_with(&batch, Durability::Sync)?;
     /// # drop(prepared);
-    /// assert!(db.log_end().0 - before.0 < 100);
-    /// assert_eq!(db.changes(before)?.count(), 0, "it is not durable yet");
-    /// db.sync()?;
-    /// assert_eq!(db.changes(before)?.next().transpose()?.unwrap().changes()[0].value, [7; 1000]);
+    /// assert!(db.log_end().0 - stored.position().0 < 1200);
+    /// let committed = db.changes(stored.position())?.last().transpose()?.unwrap();
+    /// assert_eq!(committed.changes()[0].value, [7; 1000]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -24,7 +24,7 @@ use crate::node::pending::PendingCommits;
 use crate::node::proposals::{Proposals, Proposed};
 use crate::node::start::start;
 use crate::raft::runtime;
-use crate::storage::applier::{Applier, Target, Waiter};
+use crate::storage::applier::{Applier, Place, Target, Waiter};
 use crate::storage::log::Log;
 use crate::storage::rows::Rows;
 
@@ -212,7 +212,7 @@ impl Target for Registers {
         &self,
         entry: &Commits<'_>,
         commit: &Commit<'_>,
-        position: u64,
+        place: Place<'_>,
         add: &dyn Fn(&mut Batch),
     ) -> spinney::Result<Option<Waiter>> {
         let mut batch = Batch::new();
@@ -224,8 +224,11 @@ impl Target for Registers {
         let (changes, _) = spinney::decode_record(commit.record)?;
         let mut line = changes[0].key.to_vec();
         line.extend_from_slice(changes[0].value);
-        batch.put(&self.database.table(HISTORY)?.unwrap(), position.to_be_bytes(), line);
+        batch.put(&self.database.table(HISTORY)?.unwrap(), place.position.to_be_bytes(), line);
         add(&mut batch);
+        if let Some((note, at)) = place.stored {
+            batch.repeat(note, at..at + commit.record.len());
+        }
         self.database.write_with(&batch, Durability::Buffered)?;
         if entry.identity == self.identity {
             return Ok(self.pending.take(commit.number).map(|(_, waiter)| waiter));
@@ -262,7 +265,7 @@ async fn open(world: &Arc<World>, at: usize) {
     let rows = Rows::open(&database).unwrap();
     let identity = rows.identity(|| 100 + u64::try_from(at).unwrap()).unwrap();
     let log = Log::open(rows.clone(), 1 << 20, &*env.threads).unwrap();
-    let applier = Applier::new(rows, &*env.threads).unwrap();
+    let applier = Applier::new(rows, log.stored(), &*env.threads).unwrap();
     let link = Link { world: Arc::downgrade(world), from: at };
     let core = Arc::new(Core::new(Settings::new("rs", host(at)), identity, log, applier, Arc::new(link)));
     let next = Mutex::new(world.below(u64::MAX));
