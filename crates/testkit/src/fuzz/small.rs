@@ -38,7 +38,7 @@ pub(super) fn database(compression: Compression) -> (SimEnv, Catalog) {
     (sim.fork(), catalog)
 }
 
-/// The segments of a log, with payloads in pieces, one that another seals.
+/// The segments of a log, with payloads in pieces and deltas, one that another seals.
 pub(super) fn log(compression: LogCompression) -> SimEnv {
     let sim = SimEnv::new(5);
     let options = Options::default().memory_bytes(16 << 20).log_segment_bytes(64 << 10).log_compression(compression);
@@ -56,6 +56,15 @@ pub(super) fn log(compression: LogCompression) -> SimEnv {
             batch.delete_range(&table, &b"a"[..]..&b"b"[..]);
             database.write_with(&batch, Durability::Sync).expect("nothing fails");
         }
+        let mut txn = database.begin();
+        txn.put(&table, "repeated", vec![0; 3000]).expect("nothing fails");
+        let prepared = txn.prepare().expect("nothing conflicts");
+        let (mut note, mut batch) = (Batch::new(), Batch::new());
+        note.note(prepared.record());
+        let stored = database.write_note(&note, Durability::Sync).expect("nothing fails");
+        batch.append_record(prepared.record(), |_| Ok(table.clone())).expect("it is a record");
+        batch.repeat(&stored, 0..prepared.record().len());
+        database.write_with(&batch, Durability::Sync).expect("nothing fails");
         if round == 0 {
             database.close().expect("nothing fails");
         }
