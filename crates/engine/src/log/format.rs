@@ -45,8 +45,8 @@
 //!
 //! A payload in one fragment is a `Full` one; else it is `First`, any number of `Middle`, `Last`, with nothing but
 //! group markers between them. `PackedFull` and `PackedFirst` take the place of `Full` and `First` where the payload is
-//! compressed: `pack.rs` tells how. `DeltaFull` and `DeltaFirst` do where it repeats parts of an earlier one of the same
-//! segment: `delta.rs` tells how. The payload of a group marker:
+//! compressed: `pack.rs` tells how. `DeltaFull` and `DeltaFirst` do where it repeats parts of an earlier one of the
+//! same segment: `delta.rs` tells how. The payload of a group marker:
 //!
 //! | offset | size | field |
 //! |---|---|---|

@@ -19,8 +19,8 @@
 //!
 //! # Format
 //! `format` owns the bytes: a chain of fixed-size segment files, each a header sector and then groups of fragments. A
-//! payload is one fragment or several. `buffer/pack` owns the bytes of a compressed payload, `buffer/delta` those of one
-//! that repeats parts of an earlier one, and `pool/directory` the names of the files.
+//! payload is one fragment or several. `buffer/pack` owns the bytes of a compressed payload, `buffer/delta` those of
+//! one that repeats parts of an earlier one, and `pool/directory` the names of the files.
 //!
 //! # Invariants
 //! 1. What a call of [`LogWriter::sync`] acknowledged is never written again: every synced group begins at a sector of

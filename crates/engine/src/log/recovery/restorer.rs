@@ -21,7 +21,8 @@ pub(super) struct Restorer {
 }
 
 impl Restorer {
-    /// The payload of which `stored` is stored in a form, and whose first fragment is at `start` in the segment `found`.
+    /// The payload of which `stored` is stored in a form, and whose first fragment is at `start` in the segment
+    /// `found`.
     ///
     /// # Errors
     /// `Corruption` when it cannot be restored; `Unsupported` for a compression that is not built in; `Io`.
