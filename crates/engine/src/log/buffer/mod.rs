@@ -132,23 +132,25 @@ impl LogBuffer {
     pub(in crate::log) fn append<'a>(
         &self,
         mut payload: Payload<'a>,
-        delta: Option<(Lsn, Payload<'a>)>,
+        mut delta: Option<(Lsn, Payload<'a>)>,
         (raw_bytes, durable): (usize, Lsn),
         mut write: impl FnMut() -> Result<()>,
     ) -> Result<Range<Lsn>> {
         let mut state = self.lock_whole();
         self.check_append(&state, payload.left())?;
         let start = state.builder.end();
-        if let Some((base, delta)) = delta
-            && base >= state.builder.next_segment_first()
-        {
-            payload = delta;
-        }
-        state.appends.add(raw_bytes, payload.left());
         let waiting_max = if payload.left() > WAITING_BYTES_MAX { PIECE_BYTES } else { WAITING_BYTES_MAX };
         loop {
             if state.builder.waiting_bytes() >= waiting_max {
                 state = self.drain(state, &mut write)?;
+            }
+            if !payload.is_begun() {
+                // Not before the drain, which releases the latch: another segment may have begun meanwhile.
+                payload = match delta.take() {
+                    Some((base, delta)) if base >= state.builder.next_segment_first() => delta,
+                    _ => payload,
+                };
+                state.appends.add(raw_bytes, payload.left());
             }
             state.builder.push(&mut payload);
             if payload.is_done() {
