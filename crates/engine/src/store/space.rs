@@ -20,8 +20,8 @@
 //! 1. Free extents neither overlap nor touch, and lie between the header and the end of the file.
 //! 2. A unit is released only when it is not free. (Both are asserted at each release: a unit with two owners is never
 //!    given out.)
-//! 3. A unit freed by generation g is given out only after root g was installed and the last reader of a root before g
-//!    left.
+//! 3. A unit freed by generation g is given out only after root g was installed and no root before g that reaches it is
+//!    held.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -247,10 +247,29 @@ impl SpaceMap {
     /// Frees what only roots before `oldest`, the oldest generation that is still read, reach.
     pub fn reclaim(&mut self, oldest: u64) {
         while let Some(pending) = self.pending.pop_front_if(|pending| pending.generation <= oldest) {
-            for extent in pending.extents {
-                self.reclaimed = Some(extent);
-                self.release(extent);
-            }
+            self.release_all(pending.extents);
+        }
+    }
+
+    /// The generations whose roots freed what is pending, ascending.
+    pub fn pending(&self) -> impl Iterator<Item = u64> + '_ {
+        self.pending.iter().map(|pending| pending.generation)
+    }
+
+    /// Frees what is pending and not reached: `is_reached` says so of an extent that the root of a generation freed.
+    pub fn reclaim_unreached(&mut self, is_reached: impl Fn(u64, Extent) -> bool) {
+        let mut unreached = Vec::new();
+        for Pending { generation, extents } in &mut self.pending {
+            unreached.extend(extents.extract_if(.., |extent| !is_reached(*generation, *extent)));
+        }
+        self.pending.retain(|pending| !pending.extents.is_empty());
+        self.release_all(unreached);
+    }
+
+    fn release_all(&mut self, extents: Vec<Extent>) {
+        for extent in extents {
+            self.reclaimed = Some(extent);
+            self.release(extent);
         }
     }
 

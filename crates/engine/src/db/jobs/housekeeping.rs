@@ -91,8 +91,8 @@ impl Housekeeper {
         Ok(Next::WaitAtMost(next.saturating_sub(now)))
     }
 
-    /// Gives back what a reader in another process kept that has ended or gone on. A reader that goes on stands on the
-    /// manifest in force: where something waits for that, another is put in force, on which no reader stands yet.
+    /// Gives back what a reader in another process kept that has ended or gone on. A reader that comes or goes on stands
+    /// on the manifest in force, and keeps what was unnamed under it: where something was, another is put in force.
     fn release(&self) -> Result<()> {
         let state = &*self.state;
         if !state.files.leases().take_waiting() {

@@ -95,6 +95,8 @@ pub(super) fn install_together(
     changes: Vec<(&TableState, TreeChange)>,
 ) -> Result<Vec<Option<Installed>>> {
     let mut manifest = state.manifest.lock();
+    // Recording may put another one in force.
+    let named_from = state.files.leases().in_force();
     let (mut edits, mut ready) = (Vec::new(), Vec::with_capacity(changes.len()));
     for (table, change) in changes {
         if table.check().is_err() {
@@ -110,6 +112,8 @@ pub(super) fn install_together(
         return state.or_poison(Err(error));
     }
     let shown: Vec<_> = ready.into_iter().map(|ready| ready.map(|ready| show(state, &mut manifest, ready))).collect();
+    let roots = shown.iter().flatten().flatten().filter(|shown| shown.permit.is_some());
+    roots.filter_map(|shown| shown.after.btree.as_ref()).for_each(|root| root.note_named(named_from));
     drop(manifest);
     let mut installed = Vec::with_capacity(shown.len());
     for shown in shown {

@@ -6,8 +6,9 @@
 //! ```text
 //! lease     the lock of the manifest is shared, and that of its copy
 //! load      the manifest is read, and the trees that it names are opened
-//! replay    the log goes into memtables, up to where it ends now; the lock of the copy is given back
-//! look      a table that came or went meanwhile, or a bulk load, belongs to what was replayed: then all is done again
+//! replay    the log goes into memtables, up to where it ends now
+//! look      a table that came or went meanwhile, or a bulk load, belongs to what was replayed: then all is done again;
+//!           the lock of the copy is given back
 //! ```
 //!
 //! # Concurrency
@@ -59,7 +60,6 @@ pub(crate) fn open_read_only(source: Source) -> Result<Core> {
             }
             Err(error) => (None, Err(error)),
         };
-        drop(lease.log);
         let now = catalog(&source);
         let (Some(read), Some(now)) = (&read, &now) else {
             if first == now {
@@ -69,6 +69,7 @@ pub(crate) fn open_read_only(source: Source) -> Result<Core> {
         };
         // Commits that were replayed may come after what is in the second reading only, and is visible at once.
         let is_one_moment = read.tables.keys().eq(now.tables.keys()) && loads()? == loads_before;
+        drop(lease.log);
         match opened {
             Ok(core) if is_one_moment => return Ok(core),
             // What a writer gives up while it is read looks like damage; damage stays where it is.
@@ -92,7 +93,7 @@ struct Lease {
     manifest: FileId,
     /// Files of trees, and blocks of B-trees. None where there are no such locks.
     trees: Option<Box<dyn FileLock>>,
-    /// The log.
+    /// The log, and the manifests that follow.
     log: Option<Box<dyn FileLock>>,
 }
 

@@ -87,7 +87,8 @@ impl Recovery<'_> {
         let database = state.files.database_id();
         let source = (database, from, self.mode);
         let recovered = log::replay(&state.env, dir, source, &mut tell, take, &mut |end, takers| {
-            if !self.is_large(&tables) {
+            // A flush for readers alone would stay in memory too.
+            if !self.is_large(&tables) || self.mode == ReplayMode::ReadOnly {
                 return Ok(());
             }
             takers.settle()?;

@@ -265,7 +265,8 @@ impl DataFiles {
     }
 
     /// Removes what could not be removed before, and no reader in another process needs. The next open tries the rest
-    /// again. Whether something is left, and a reader stands on the manifest in force.
+    /// again. Whether something is left for readers that was unnamed under the manifest in force: a reader that comes
+    /// next would keep it too.
     pub(crate) fn remove_obsolete(&self) -> bool {
         let mut obsolete = self.obsolete.lock();
         let Obsolete { files, roots } = &mut *obsolete;
@@ -276,20 +277,21 @@ impl DataFiles {
         let (held, in_force) = (self.leases.held(), self.leases.in_force());
         files.retain(|&(kind, id, unnamed)| {
             let is_held = match kind {
-                // A reader looks through those that followed its own.
-                FileKind::Manifest | FileKind::ManifestCopy => held.keeps(unnamed),
-                FileKind::Run | FileKind::Values | FileKind::Tree => held.keeps_file(id, unnamed),
+                FileKind::Manifest | FileKind::ManifestCopy => held.keeps_manifest(id),
+                FileKind::Run | FileKind::Values | FileKind::Tree => held.keeps_tree(id, unnamed),
             };
             let remove = || self.env.fs.remove(&self.path(kind, id));
             is_held || remove().is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
         });
-        roots.retain(|(_, unnamed)| held.keeps(*unnamed));
-        let is_left = !files.is_empty() || !roots.is_empty();
-        let waits = is_left && !held.is_empty();
-        if waits {
-            self.leases.note_waiting();
+        roots.retain(|(root, unnamed)| held.keeps_tree(root.named_from(), *unnamed));
+        if held.is_empty() || files.is_empty() && roots.is_empty() {
+            return false;
         }
-        waits && held.has(in_force)
+        self.leases.note_waiting();
+        let is_of_tree = |kind: FileKind| !matches!(kind, FileKind::Manifest | FileKind::ManifestCopy);
+        let is_late = |unnamed: FileId| unnamed == in_force;
+        files.iter().any(|(kind, _, unnamed)| is_of_tree(*kind) && is_late(*unnamed))
+            || roots.iter().any(|(_, unnamed)| is_late(*unnamed))
     }
 
     /// A bulk load begins a file.

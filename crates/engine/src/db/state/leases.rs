@@ -11,7 +11,13 @@
 //! 2. What was unnamed while a manifest was in force is given back when neither that manifest nor an older one is
 //!    locked.
 //! 3. A reader reads no other manifest than the one that it has locked. Ids ascend, so that it needs no file with a
-//!    larger id than the manifest that followed: what came and went since is given back.
+//!    larger id than the manifest that followed, and no root of a B-tree that was named later: what came and went since
+//!    is given back.
+//! 4. While it opens, with the lock of the copy, it looks at the manifests that followed too.
+//!
+//! A reader that comes cannot need what was unnamed before it came, but stands on the manifest in force like one that
+//! came before that. So that it keeps little of it, another manifest is put in force about once a second while
+//! something is kept.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -41,9 +47,18 @@ struct Manifests {
     in_force: FileId,
 }
 
-/// The manifests that readers stand on, oldest first, each with the one that followed.
+/// The manifests that readers stand on, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Held(Vec<(FileId, Option<FileId>)>);
+pub(crate) struct Held(Vec<Stand>);
+
+#[derive(Debug)]
+struct Stand {
+    manifest: FileId,
+    /// The manifest that followed, if one did.
+    next: Option<FileId>,
+    /// Whether a reader may be opening.
+    is_opening: bool,
+}
 
 impl Held {
     /// Whether there are no readers.
@@ -51,20 +66,15 @@ impl Held {
         self.0.is_empty()
     }
 
-    /// Whether a reader stands on a manifest.
-    pub(crate) fn has(&self, manifest: FileId) -> bool {
-        self.0.iter().any(|(held, _)| *held == manifest)
+    /// Whether a reader may need what was unnamed under a manifest, and that no manifest before `named_from` names.
+    pub(crate) fn keeps_tree(&self, named_from: FileId, unnamed: FileId) -> bool {
+        let is_named = |next: &Option<FileId>| next.is_none_or(|next| named_from < next);
+        self.0.iter().any(|stand| stand.manifest <= unnamed && is_named(&stand.next))
     }
 
-    /// Whether a reader may need what was unnamed under a manifest.
-    pub(crate) fn keeps(&self, unnamed: FileId) -> bool {
-        self.0.iter().any(|(held, _)| *held <= unnamed)
-    }
-
-    /// The same of a file that manifests name.
-    pub(crate) fn keeps_file(&self, file: FileId, unnamed: FileId) -> bool {
-        let is_named = |next: &Option<FileId>| next.is_none_or(|next| file < next);
-        self.0.iter().any(|(held, next)| *held <= unnamed && is_named(next))
+    /// Whether a reader may need a manifest.
+    pub(crate) fn keeps_manifest(&self, id: FileId) -> bool {
+        self.0.iter().any(|stand| stand.manifest == id || stand.is_opening && stand.manifest < id)
     }
 }
 
@@ -101,7 +111,10 @@ impl Leases {
         let mut held = Held::default();
         ids.retain(|id, next| {
             let is_locked = self.is_locked(FileKind::Manifest, *id);
-            held.0.extend(is_locked.then_some((*id, *next)));
+            if is_locked {
+                let is_opening = self.is_locked_or_missing(FileKind::ManifestCopy, *id);
+                held.0.push(Stand { manifest: *id, next: *next, is_opening });
+            }
             // An older one that is not locked will not be: a reader sees that it is not in force.
             is_locked || *id >= *in_force
         });
@@ -120,6 +133,11 @@ impl Leases {
             Ok(is_locked) => is_locked,
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         }
+    }
+
+    /// As [`Self::is_locked`], also of a file that is not there: who would lock it goes on without.
+    fn is_locked_or_missing(&self, kind: FileKind, id: FileId) -> bool {
+        self.env.fs.is_locked(&kind.path(&self.dir, id)).unwrap_or(true)
     }
 
     /// Something waits for the end of a lease.

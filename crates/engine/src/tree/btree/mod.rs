@@ -27,6 +27,7 @@ mod output;
 pub mod reach;
 mod readahead;
 mod root;
+mod roots;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod stream;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use super::file::TreeFile;
 use super::format::{TreeMeta, continues};
 use super::free_list::read_free_list;
-use crate::base::Result;
+use crate::base::{FileId, Result};
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, SwipOf, Wanted};
 use crate::store::Extent;
@@ -20,12 +20,25 @@ pub struct TreeRoot {
     /// The topmost branch, if there is any: every lookup begins there.
     top: OnceLock<Branch>,
     reservation: CacheReservation,
+    named_from: OnceLock<FileId>,
 }
 
 impl TreeRoot {
     pub(super) fn new(file: Arc<TreeFile>, meta: TreeMeta) -> Arc<Self> {
         let reservation = CacheReservation::new(&file.cache);
-        Arc::new(Self { file, meta, top: OnceLock::new(), reservation })
+        Arc::new(Self { file, meta, top: OnceLock::new(), reservation, named_from: OnceLock::new() })
+    }
+
+    /// No manifest before this one names the root.
+    pub fn note_named(&self, manifest: FileId) {
+        // A root is named once.
+        _ = self.named_from.set(manifest);
+    }
+
+    /// A manifest before which none names the root.
+    #[must_use]
+    pub fn named_from(&self) -> FileId {
+        self.named_from.get().copied().unwrap_or_default()
     }
 
     /// Where the root lies, and what it reaches.

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
-use crate::base::sync::{AtomicBool, Mutex, fence};
+use crate::base::sync::{AtomicBool, Mutex};
 
 use super::file::TreeFile;
 use super::format::TreeMeta;
@@ -12,6 +12,7 @@ use super::free_list::{extent, read_free_list};
 use super::merge::Merge;
 use super::output::Output;
 use super::root::TreeRoot;
+use super::roots::Roots;
 use crate::base::num::{u32_of, u64_of, usize_of};
 use crate::base::{Error, ErrorKind, Result};
 use crate::block::format::RAW_PAYLOAD_AT;
@@ -43,7 +44,7 @@ pub struct BTree {
     options: TreeOptions,
     /// From the first merge on, or from the open.
     space: OnceLock<Space>,
-    roots: Mutex<Roots>,
+    roots: Roots,
     birth: Mutex<Birth>,
     /// A merge is under way or its root pending. Publishes the space map's and roots' state from one merge to the next.
     merging: Arc<AtomicBool>,
@@ -65,13 +66,6 @@ enum Birth {
     /// It is there, but its name is not durable yet.
     Unsynced(Env),
     Done,
-}
-
-#[derive(Debug)]
-struct Roots {
-    installed: Arc<TreeRoot>,
-    /// Roots installed before, with their generations; some may still be held.
-    older: Vec<(u64, Weak<TreeRoot>)>,
 }
 
 /// The root that a merge made, before it is installed. Dropping it gives the space of its blocks back, which is right
@@ -204,7 +198,7 @@ impl BTree {
     fn new(file: Arc<TreeFile>, options: TreeOptions, meta: TreeMeta, birth: Birth) -> Arc<Self> {
         let space = OnceLock::new();
         let installed = TreeRoot::new(Arc::clone(&file), meta);
-        let roots = Mutex::new(Roots { installed, older: Vec::new() });
+        let roots = Roots::new(installed);
         let birth = Mutex::new(birth);
         Arc::new(Self { file, options, space, roots, birth, merging: Arc::default() })
     }
@@ -212,7 +206,7 @@ impl BTree {
     /// The installed root.
     #[must_use]
     pub fn root(&self) -> Arc<TreeRoot> {
-        Arc::clone(&self.roots.lock().installed)
+        self.roots.installed()
     }
 
     /// A root as whose reader nothing that is free now is given out, before it is dropped: for a tree that was opened
@@ -227,8 +221,7 @@ impl BTree {
         }
         let space = self.space()?;
         let kept = TreeRoot::new(Arc::clone(&self.file), meta);
-        // As if the root before this one were read.
-        self.roots.lock().older.push((meta.generation.saturating_sub(1), Arc::downgrade(&kept)));
+        self.roots.keep_unknown(&kept);
         space.map.lock().keep_free(meta.generation);
         Ok(Some(kept))
     }
@@ -286,7 +279,7 @@ impl BTree {
         self.create_file()?;
         self.file.blocks.touch()?;
         let base = *self.root().meta();
-        map.lock().reclaim(self.oldest_read());
+        self.roots.reclaim(map);
 
         let writer = ExtentWriter::new(&self.file.blocks, map);
         let output = Output::new(&self.file, writer, self.options.block_bytes, self.options.compression);
@@ -350,11 +343,7 @@ impl BTree {
         let PendingRoot { meta, freed, allocation, permit, .. } = pending;
         assert!(Arc::ptr_eq(&permit.0, &self.merging), "a root is installed in its own tree");
         let root = TreeRoot::new(Arc::clone(&self.file), meta);
-        {
-            let mut roots = self.roots.lock();
-            let old = std::mem::replace(&mut roots.installed, root);
-            roots.older.push((old.meta().generation, Arc::downgrade(&old)));
-        }
+        self.roots.install(root);
         for extent in &freed {
             self.file.cache.forget_block(self.file.blocks.instance(), extent.offset());
         }
@@ -378,25 +367,15 @@ impl BTree {
     pub fn punch_free(&self, permit: &MergePermit, keep_bytes: u64) -> Result<()> {
         assert!(Arc::ptr_eq(&permit.0, &self.merging), "a permit is for its own tree");
         let extents = {
-            let mut space = self.space()?.map.lock();
-            space.reclaim(self.oldest_read());
-            space.longest_free(keep_bytes / UNIT_BYTES)
+            let map = &self.space()?.map;
+            self.roots.reclaim(map);
+            map.lock().longest_free(keep_bytes / UNIT_BYTES)
         };
         for extent in extents {
             let punched = self.file.blocks.file().punch_hole(extent.offset(), extent.units * UNIT_BYTES);
             punched.map_err(|error| Error::io("punch a hole into", self.file.path(), error))?;
         }
         Ok(())
-    }
-
-    /// The generation of the oldest root that is held.
-    fn oldest_read(&self) -> u64 {
-        let mut roots = self.roots.lock();
-        roots.older.retain(|(_, root)| root.strong_count() > 0);
-        // With the release in the drop of the last handle: what its holder read of the blocks came before what we write
-        // there.
-        fence(Ordering::Acquire);
-        roots.older.iter().map(|(generation, _)| *generation).fold(roots.installed.meta().generation, u64::min)
     }
 
     /// Appends the list of what a new root does not reach, `freed` and all that was free before; completes its `meta`.
