@@ -157,6 +157,33 @@ fn what_a_reader_needs_is_kept_until_it_is_gone() {
 }
 
 #[test]
+fn a_reader_that_comes_to_a_writer_with_readers_keeps_nothing_from_before_it_came() {
+    for layout in [Layout::Lsm, Layout::LsmTiered] {
+        let sim = SimEnv::new(4);
+        let db = open(sim.env());
+        db.create_table("t", TableOptions::default().layout(layout)).unwrap();
+        let mut model = Model::new();
+        let mut rewrite = |round| {
+            fill(&db, "t", &mut model, round, 2000);
+            table(&db, "t").compact().unwrap();
+            sim.advance(std::time::Duration::from_secs(2));
+            (files(&sim, "run").len(), model.clone())
+        };
+        let (alone, _) = rewrite(1);
+        let first = read(sim.env());
+        (2..5).for_each(|round| drop(rewrite(round)));
+        let (_, seen) = rewrite(5);
+        let second = read(sim.env());
+        rewrite(6);
+        drop(first);
+        let (kept, _) = rewrite(7);
+        assert!(kept <= 2 * alone + 2, "{layout:?}: {kept} files are kept for a reader of {alone}");
+        assert_eq!(all(&second, "t"), seen, "{layout:?}");
+        assert!(files(&sim, "manifest").len() <= 3, "of the reader, in force, and one that was just replaced");
+    }
+}
+
+#[test]
 fn a_reader_outlives_writers_that_die_and_come_back() {
     for layout in LAYOUTS {
         let sim = SimEnv::new(5);

@@ -416,6 +416,18 @@ mod tests {
     }
 
     #[test]
+    fn what_no_reader_reaches_is_free_though_an_older_reader_is_there() {
+        let mut map = SpaceMap::new(100, &[]);
+        map.free_after(5, vec![extent(7, 1)]);
+        map.free_after(6, vec![extent(9, 2), extent(20, 3)]);
+        map.free_after(7, vec![extent(12, 1)]);
+        map.reclaim_unreached(|generation, extent| generation == 5 || extent.start == 20);
+        assert_eq!((map.free_units(), map.pending().collect::<Vec<_>>()), (3, vec![5, 6]));
+        map.reclaim(6);
+        assert_eq!(map.free_units(), 7);
+    }
+
+    #[test]
     fn only_a_large_free_tail_is_cut() {
         let mut map = SpaceMap::new(2000, &[extent(1, 1000), extent(1700, 300)]);
         assert_eq!(map.cut_tail(), None);

@@ -94,3 +94,36 @@ fn a_root_whose_list_of_free_space_names_one_of_its_leaves_is_not_sound() {
     let error = fixture.tree.verify(&root).unwrap_err();
     assert!(error.kind() == ErrorKind::Corruption && error.to_string().contains("taken twice"), "{error}");
 }
+
+#[test]
+fn a_root_that_is_held_keeps_its_own_blocks_and_none_of_the_roots_after_it() {
+    let mut fixture = Fixture::plain(512);
+    let mut round = 0_u8;
+    let mut change = |fixture: &mut Fixture, keys: u64| {
+        round += 1;
+        (0..keys).for_each(|i| fixture.model.put(key(i), [round; 30]));
+        fixture.merge(false);
+    };
+    let pending = |fixture: &Fixture| fixture.tree.space_map().lock().pending().collect::<Vec<_>>();
+    change(&mut fixture, 400);
+    let first = fixture.tree.root();
+    let of_first = rows(&first, u64::MAX);
+    // Some blocks are those of the first root for a while.
+    [50, 400, 400].into_iter().for_each(|keys| change(&mut fixture, keys));
+    let second = fixture.tree.root();
+    let of_second = rows(&second, u64::MAX);
+    for keys in [400, 20, 400, 400, 30, 400] {
+        change(&mut fixture, keys);
+        assert_eq!(rows(&first, u64::MAX), of_first);
+        assert_eq!(rows(&second, u64::MAX), of_second);
+    }
+    let (first_at, second_at, last) = (first.meta().generation, second.meta().generation, fixture.meta().generation);
+    assert_eq!(pending(&fixture), [first_at + 1, first_at + 2, second_at + 1, last]);
+    drop(first);
+    change(&mut fixture, 400);
+    assert_eq!(pending(&fixture), [second_at + 1, last + 1]);
+    assert_eq!(rows(&second, u64::MAX), of_second);
+    drop(second);
+    change(&mut fixture, 400);
+    assert_eq!(pending(&fixture), [last + 2]);
+}
