@@ -3,6 +3,9 @@
 //! Run with `cargo bench -p spinney --bench online_index -- [ROWS] [sync]`, by default 1,000,000 rows. Two writers
 //! change random rows, each with its entry of the index, by transactions that are `Buffered`, or durable with `sync`.
 //! The index is compared with the rows in the end.
+//!
+//! Of each build it tells too, on Linux, how long its thread had a processor and how long it waited for one. On a machine
+//! with other work compare these: what is left of the time is what the build waits for other threads and the disk.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
@@ -11,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use spinney::env::{Clock, Env};
-use spinney::{Database, Durability, ErrorKind, Options, Result, Snapshot, Table, TableOptions};
+use spinney::{Database, Durability, Error, ErrorKind, Options, Result, Snapshot, Table, TableOptions};
 use spinney_testkit::Rng;
 
 const WRITERS: u64 = 2;
@@ -35,12 +38,14 @@ fn entry_of(row: &[u8], key: &[u8]) -> Vec<u8> {
 /// Reads the rows of a snapshot, sorts their entries and loads them.
 fn build(rows: &Table, index: &Table, snapshot: &Snapshot, is_below: bool) -> Result<()> {
     let mut entries = Vec::new();
-    let mut range = snapshot.range(rows, ..);
-    while let Some((key, row)) = range.advance()? {
+    snapshot.range(rows, ..).each(|key, row| {
         let mut entry = [0; 16];
-        entry.copy_from_slice(&entry_of(row, key));
+        let (city, of_key) = entry.split_at_mut(8);
+        city.copy_from_slice(city_of(row));
+        of_key.copy_from_slice(key);
         entries.push(entry);
-    }
+        Ok::<_, Error>(true)
+    })?;
     entries.sort_unstable();
     let mut load = if is_below { index.bulk_load_below(snapshot)? } else { index.bulk_load()? };
     entries.iter().try_for_each(|entry| load.push(entry, b""))?;
@@ -96,6 +101,22 @@ fn is_right(db: &Database, rows: &Table, index: &Table) -> Result<bool> {
     Ok(expected.next().is_none())
 }
 
+/// Seconds for which this thread has had a processor, and for which it has waited for one; 0 where the system does not
+/// say.
+fn scheduled() -> [f64; 2] {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let mut numbers = told.split(' ').map(|word| word.trim().parse().map_or(0.0, |nanoseconds: f64| nanoseconds / 1e9));
+    std::array::from_fn(|_| numbers.next().unwrap_or(0.0))
+}
+
+/// Runs `build`, and tells how its thread was scheduled.
+fn scheduling(build: impl FnOnce() -> Result<()>) -> Result<String> {
+    let before = scheduled();
+    build()?;
+    let after = scheduled();
+    Ok(format!("{:.2} s on a processor, {:.2} s waiting for one", after[0] - before[0], after[1] - before[1]))
+}
+
 /// The commits of a second, while `work` runs, and how long that took.
 fn beside<T>(clock: &dyn Clock, shared: &Shared, work: impl FnOnce() -> Result<T>) -> Result<(T, f64, f64)> {
     let (start, before) = (clock.now(), shared.commits.load(Ordering::Relaxed));
@@ -119,9 +140,10 @@ fn main() -> Result<()> {
     let durability = if is_durable { Durability::Sync } else { Durability::Buffered };
     let shared = Shared { rows: count, durability, ends: AtomicBool::new(false), commits: AtomicU64::new(0) };
     let alone = db.create_table("alone", TableOptions::default())?;
-    let (_, alone_seconds, _) = beside(clock, &shared, || build(&rows, &alone, &db.snapshot(), false))?;
+    let alone_build = || scheduling(|| build(&rows, &alone, &db.snapshot(), false));
+    let (how, alone_seconds, _) = beside(clock, &shared, alone_build)?;
     db.drop_table("alone")?;
-    println!("{count} rows; build alone: {alone_seconds:.2} s");
+    println!("{count} rows; build alone: {alone_seconds:.2} s, {how}");
     let index = RwLock::new(None);
     std::thread::scope(|scope| {
         let (db, rows, index, shared) = (&db, &rows, &index, &shared);
@@ -143,11 +165,13 @@ fn main() -> Result<()> {
                 *index = Some(by_city.clone());
                 (snapshot, by_city)
             };
-            let (_, online_seconds, during) = beside(clock, shared, || build(rows, &by_city, &snapshot, true))?;
+            let online_build = || scheduling(|| build(rows, &by_city, &snapshot, true));
+            let (how, online_seconds, during) = beside(clock, shared, online_build)?;
             drop(snapshot);
             by_city.wait_idle()?;
             let (_, _, with_index) = sleep()?;
-            println!("build beside 2 writers: {online_seconds:.2} s, {:.2} of alone", online_seconds / alone_seconds);
+            let of_alone = online_seconds / alone_seconds;
+            println!("build beside 2 writers: {online_seconds:.2} s, {of_alone:.2} of alone, {how}");
             println!("commits/s of the writers: {without_index:.0} before, {during:.0} during, {with_index:.0} after");
             println!("{:.2} of their rate with the index", during / with_index);
             Ok(by_city)

@@ -5,8 +5,10 @@
 //! itself. A reader knows the number of the last batch that it may see, and checks that each row is one that was
 //! written before, that none of the last batches is missing, and that none is there that came later.
 //!
-//! Run with `cargo bench -p spinney --bench readers -- [DIRECTORY [SECONDS [LAYOUT]]]`; each part takes so many seconds
-//! (60 unless told). On a machine with other work compare processor time per row, not rates.
+//! Run with `cargo bench -p spinney --bench readers -- [DIRECTORY [SECONDS [LAYOUT [PAUSE]]]]`: the writer alone takes so
+//! many seconds (60 unless told), and then writes as many rows beside the reader, which pauses so many milliseconds
+//! (none unless told) after each thousand rows, so that its scans are longer. On a machine with other work compare
+//! processor time per row, not rates.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
@@ -31,14 +33,19 @@ fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["writer", dir, seconds, layout] => write(Path::new(dir), limit(seconds), layout),
-        ["reader", dir, seconds] => read(Path::new(dir), limit(seconds)),
+        ["writer", dir, seconds, rows, layout] => {
+            write(Path::new(dir), limit(seconds), rows.parse().expect("a number of rows"), layout);
+        }
+        ["reader", dir, ended, pause] => {
+            read(Path::new(dir), Path::new(ended), Duration::from_millis(pause.parse().expect("milliseconds")));
+        }
         _ => {
             let directory = words.first().map_or_else(std::env::temp_dir, |dir| (*dir).into());
             let directory = tempfile::tempdir_in(directory).expect("the directory can be written");
             let seconds = words.get(1).copied().unwrap_or("60");
             let layouts = words.get(2).map_or(vec!["lsm", "btree", "lsm-tiered"], |layout| vec![*layout]);
-            layouts.into_iter().for_each(|layout| compare(directory.path(), seconds, layout));
+            let pause = words.get(3).copied().unwrap_or("0");
+            layouts.into_iter().for_each(|layout| compare(directory.path(), (seconds, pause), layout));
         }
     }
 }
@@ -48,17 +55,20 @@ fn limit(seconds: &str) -> Duration {
 }
 
 /// Runs a writer alone and one beside a reader, by turns, and prints both.
-fn compare(directory: &Path, seconds: &str, layout: &str) {
+fn compare(directory: &Path, (seconds, pause): (&str, &str), layout: &str) {
     let mut outcomes = Vec::new();
+    // As many rows as there is time for, then as many as these.
+    let (mut limits, ended) = ((seconds.to_owned(), u64::MAX.to_string()), directory.join("ended"));
     for beside in [false, true] {
         let dir = directory.join(format!("{layout}-{beside}"));
         let path = dir.to_str().expect("the path is UTF-8");
-        let mut writer = start(&["writer", path, seconds, layout]);
+        let mut writer = start(&["writer", path, &limits.0, &limits.1, layout]);
         let mut lines = BufReader::new(writer.stdout.take().expect("it is piped")).lines();
         // It says when there is a table.
         lines.next().expect("the writer begins").expect("a line");
-        let reader = beside.then(|| start(&["reader", path, seconds]));
+        let reader = beside.then(|| start(&["reader", path, ended.to_str().expect("the path is UTF-8"), pause]));
         let disk_bytes = sample(&mut writer, &dir);
+        fs::write(&ended, "").expect("it can be written");
         let said = lines.next().expect("the writer ends well").expect("a line");
         if let Some(reader) = reader {
             let output = reader.wait_with_output().expect("the reader ends");
@@ -66,17 +76,20 @@ fn compare(directory: &Path, seconds: &str, layout: &str) {
             println!("{layout}: {}", String::from_utf8_lossy(&output.stdout).trim());
         }
         let mut numbers = said.split(' ').map(|number| number.parse::<f64>().expect("a number"));
-        let (rows, cpu_us) = (numbers.next().expect("rows"), numbers.next().expect("microseconds"));
+        let mut number = || numbers.next().expect("rows, microseconds and seconds");
+        let (rows, cpu_us, taken) = (number(), number(), number());
+        limits = ((100 * limit(seconds).as_secs()).to_string(), format!("{rows:.0}"));
+        fs::remove_file(&ended).expect("it is there");
         let name = if beside { "beside a reader" } else { "alone" };
         let mib = |bytes: u64| bytes >> 20;
         let (mean, most) = disk_bytes;
         println!(
-            "{layout}, {name}: {rows} rows in {seconds} s, {:.2} us of processor time a row, {} MiB on disk, at most {}",
+            "{layout}, {name}: {rows} rows in {taken:.1} s, {:.2} us of processor time a row, {} MiB on disk, at most {}",
             cpu_us / rows,
             mib(mean),
             mib(most)
         );
-        outcomes.push((rows, cpu_us / rows, mean as f64, most as f64));
+        outcomes.push((rows / taken, cpu_us / rows, mean as f64, most as f64));
         fs::remove_dir_all(&dir).expect("it is removed");
     }
     let (alone, beside) = (outcomes[0], outcomes[1]);
@@ -159,7 +172,7 @@ fn recent(batch: u64) -> u64 {
     batch % RECENT
 }
 
-fn write(dir: &Path, limit: Duration, layout: &str) {
+fn write(dir: &Path, limit: Duration, rows_max: u64, layout: &str) {
     let layout = [Layout::BTree, Layout::Lsm, Layout::LsmTiered].into_iter().find(|it| it.name() == layout);
     let options = Options::default().memory_bytes(MEMORY_BYTES).log_bytes_max(128 << 20);
     let db = Database::open(dir, options).expect("a database");
@@ -167,7 +180,7 @@ fn write(dir: &Path, limit: Duration, layout: &str) {
     println!("begun");
     let clock = Env::os().clock;
     let (begun, mut batch, cpu) = (clock.now(), 0, cpu_us());
-    while clock.now() - begun < limit {
+    while clock.now() - begun < limit && batch * ROWS < rows_max {
         batch += 1;
         let mut changes = Batch::new();
         for row in 0..ROWS {
@@ -178,30 +191,33 @@ fn write(dir: &Path, limit: Duration, layout: &str) {
         changes.put(&table, RECENT.to_be_bytes(), value(RECENT, batch));
         db.write_with(&changes, Durability::Buffered).expect("a commit");
     }
-    println!("{} {}", batch * ROWS, cpu_us() - cpu);
+    println!("{} {} {}", batch * ROWS, cpu_us() - cpu, (clock.now() - begun).as_secs_f64());
     drop(table);
     db.close().expect("it is closed");
 }
 
-fn read(dir: &Path, limit: Duration) {
+fn read(dir: &Path, ended: &Path, pause: Duration) {
     let clock = Env::os().clock;
     let (begun, mut scans, mut rows, mut opening) = (clock.now(), 0_u64, 0, Duration::ZERO);
     let options = Options::default().memory_bytes(MEMORY_BYTES);
     let mut db = Database::builder(dir).options(options).open_read_only().expect("a reader");
     let mut last = 0;
-    while clock.now() - begun < limit {
-        let (seen, count) = check(&db, &db.table("t").expect("it is open").expect("the table"));
+    while !ended.exists() {
+        let (seen, count) = check(&db, &db.table("t").expect("it is open").expect("the table"), pause);
         assert!(seen >= last, "batch {seen} was the last, and {last} before");
         (scans, rows, last) = (scans + 1, rows + count, seen);
         let before = clock.now();
         db = db.refresh().expect("a newer state");
         opening += clock.now() - before;
     }
-    println!("{scans} scans of all, {rows} rows, all right; {:.2} s of them in opening", opening.as_secs_f64());
+    let seconds = (clock.now() - begun).as_secs_f64();
+    let opening = opening.as_secs_f64();
+    println!("{scans} scans of all in {seconds:.1} s, {rows} rows, all right; {opening:.2} s of them in opening");
 }
 
 /// Checks every row; the number of the last batch, and how many rows there are.
-fn check(db: &Database, table: &Table) -> (u64, u64) {
+fn check(db: &Database, table: &Table, pause: Duration) -> (u64, u64) {
+    let threads = Env::os().threads;
     let snapshot = db.snapshot();
     let batch_of = |value: &[u8]| u64::from_be_bytes(value[..8].try_into().expect("eight bytes"));
     let last = snapshot.get(table, RECENT.to_be_bytes()).expect("a read").map_or(0, |value| batch_of(&value));
@@ -217,6 +233,9 @@ fn check(db: &Database, table: &Table) -> (u64, u64) {
             first += 1;
         }
         rows += 1;
+        if !pause.is_zero() && rows % 1000 == 0 {
+            threads.sleep(pause);
+        }
     }
     assert!(first == usize_of(last.min(RECENT)), "{first} of the last batches are there of {last}");
     (last, rows)

@@ -283,15 +283,15 @@ impl Limits {
 
     /// The limits of a walk between two bounds.
     #[must_use]
-    pub fn between((start, end): (Bound<Vec<u8>>, Bound<Vec<u8>>), rule: Option<Prefix>) -> Self {
+    pub fn between((start, end): (Bound<&[u8]>, Bound<&[u8]>), rule: Option<Prefix>) -> Self {
         let low = match start {
-            Bound::Included(key) => key,
-            Bound::Excluded(key) => after(key),
+            Bound::Included(key) => key.to_vec(),
+            Bound::Excluded(key) => after(key.to_vec()),
             Bound::Unbounded => Vec::new(),
         };
         let high = match end {
-            Bound::Included(key) => Some(after(key)),
-            Bound::Excluded(key) => Some(key),
+            Bound::Included(key) => Some(after(key.to_vec())),
+            Bound::Excluded(key) => Some(key.to_vec()),
             Bound::Unbounded => None,
         };
         Self::new(low, high, rule)

@@ -102,19 +102,12 @@ pub fn prefix_range(prefix: impl AsRef<[u8]>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>
     (Bound::Included(prefix.to_vec()), prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded))
 }
 
-/// The two ends of a key range, owned.
-pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-
-/// The ends of a range, owned.
-#[inline]
-pub(crate) fn bounds(range: &impl KeyRange) -> Bounds {
-    let (start, end) = range.bounds();
-    (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))
-}
+/// The two ends of a key range.
+pub(crate) type Bounds<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
 
 /// The keys of a range, if there can be any.
 pub(crate) fn limits(range: &impl KeyRange) -> Option<Limits> {
-    Some(Limits::between(bounds(range), None)).filter(|limits| !limits.is_empty())
+    Some(Limits::between(range.bounds(), None)).filter(|limits| !limits.is_empty())
 }
 
 /// The keys of several ranges, without those that can have none.

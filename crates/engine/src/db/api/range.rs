@@ -54,7 +54,7 @@ pub struct Range {
     /// The direction of [`Iterator::next`].
     direction: Direction,
     /// The walk from each [`End`], once it has begun.
-    walks: [Option<Walk>; 2],
+    walks: [Option<Box<Walk>>; 2],
     /// One of the walks has come to the end of the range, or to the other.
     ended: bool,
     /// Why the range could not be begun.
@@ -78,7 +78,7 @@ impl Range {
         table: Result<Reader<'_>>,
         health: Arc<Health>,
         seqnum: SeqNum,
-        bounds: Bounds,
+        bounds: Bounds<'_>,
         direction: Direction,
         own: Option<Box<(OwnWrites, TombstoneLayers)>>,
     ) -> Self {
@@ -255,7 +255,7 @@ impl Range {
         let limits = self.limits_of(End::Front);
         self.ended = limits.is_empty();
         match (&mut self.walks[End::Front as usize], &self.source) {
-            (Some(walk), Some(source)) if !self.ended && !walk.has_left() => walk.restart(source, limits),
+            (Some(walk), Some(source)) if !self.ended => walk.restart(source, limits),
             _ => self.end_walk(End::Front),
         }
     }
@@ -263,11 +263,18 @@ impl Range {
     /// The range in which a walk from an end is begun.
     #[inline]
     fn limits_of(&self, end: End) -> Arc<Limits> {
-        let Some(key) = self.sought.as_ref().filter(|_| end == End::Front) else { return Arc::clone(&self.limits) };
+        match &self.sought {
+            Some(key) if end == End::Front => self.limits_from(key),
+            _ => Arc::clone(&self.limits),
+        }
+    }
+
+    /// The range in which the front is begun that goes on from a key.
+    fn limits_from(&self, key: &[u8]) -> Arc<Limits> {
         let (low, high) = match self.direction {
-            Direction::Forward => ((&self.limits.low).max(key).clone(), self.limits.high.clone()),
+            Direction::Forward => (self.limits.low.as_slice().max(key).to_vec(), self.limits.high.clone()),
             Direction::Backward if self.limits.end_before(key) => return Arc::clone(&self.limits),
-            Direction::Backward => (self.limits.low.clone(), Some(after(key.clone()))),
+            Direction::Backward => (self.limits.low.clone(), Some(after(key.to_vec()))),
         };
         self.within(low, high)
     }
@@ -281,31 +288,30 @@ impl Range {
     /// too.
     #[inline]
     fn go(&mut self, end: End, want: Want) -> Result<Option<&Walk>> {
-        let stepped = match (self.health.check_open(), &mut self.walks, &self.source) {
+        let stepped = match &mut self.walks {
             // Nothing is in the way of a single walk but the end of the range.
-            (Ok(()), [Some(front), None], Some(source)) if end == End::Front => front.go(want, &source.table),
-            (Ok(()), ..) => self.go_slowly(end, want),
-            (Err(error), ..) => {
-                if self.ended {
-                    Ok(false)
-                } else {
-                    Err(error)
-                }
-            }
+            [Some(front), None] if end == End::Front && self.health.check_open().is_ok() => front.go(want),
+            _ => self.go_slowly(end, want),
         };
-        match stepped {
-            Ok(true) => Ok(self.walks[end as usize].as_ref()),
-            Ok(false) => {
-                self.end();
-                Ok(None)
-            }
-            Err(error) => Err(self.fail(error)),
+        if matches!(stepped, Ok(true)) {
+            return Ok(self.walks[end as usize].as_deref());
         }
+        self.stop(stepped).map(|()| None)
+    }
+
+    /// Is at its end, perhaps because of an error.
+    #[cold]
+    fn stop(&mut self, stepped: Result<bool>) -> Result<()> {
+        stepped.map(|_| self.end()).map_err(|error| self.fail(error))
     }
 
     /// Steps when the walk is to be begun, or when there are two.
     #[inline(never)]
     fn go_slowly(&mut self, end: End, want: Want) -> Result<bool> {
+        match self.health.check_open() {
+            Err(_) if self.ended => return Ok(false),
+            opened => opened?,
+        }
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -315,13 +321,13 @@ impl Range {
             self.walks[end as usize] = Some(source.walk(self.limits_of(end), direction));
         }
         let Some(walk) = &mut self.walks[end as usize] else { return Ok(false) };
-        let is_there = walk.go(want, &source.table)?;
+        let is_there = walk.go(want)?;
         // A front without a back has come to nothing that is shown.
         if end == End::Front && self.walks[End::Back as usize].is_none() {
             return Ok(is_there);
         }
         // It may stand on an entry that is not shown.
-        if self.walks[end as usize].as_ref().and_then(Walk::key).is_none_or(|key| self.is_taken(end, key)) {
+        if self.walks[end as usize].as_deref().and_then(Walk::key).is_none_or(|key| self.is_taken(end, key)) {
             return Ok(false);
         }
         if end == End::Back {
@@ -336,7 +342,7 @@ impl Range {
             return !self.limits.contain(key);
         }
         // The front goes on behind the entry where it stands, or from the key to which it was sent.
-        let front = self.walks[End::Front as usize].as_ref().and_then(Walk::key);
+        let front = self.walks[End::Front as usize].as_deref().and_then(Walk::key);
         let Some(limit) = front.or(self.sought.as_deref()) else { return false };
         let order = if self.direction == Direction::Forward { limit.cmp(key) } else { key.cmp(limit) };
         order == Ordering::Greater || front.is_some() && order == Ordering::Equal
@@ -344,7 +350,7 @@ impl Range {
 
     /// Leaves out of the range what the back has shown.
     fn narrow(&mut self) {
-        let Some(key) = self.walks[End::Back as usize].as_ref().and_then(Walk::key) else { return };
+        let Some(key) = self.walks[End::Back as usize].as_deref().and_then(Walk::key) else { return };
         self.limits = match self.direction {
             Direction::Forward => self.within(self.limits.low.clone(), Some(key.to_vec())),
             Direction::Backward => self.within(after(key.to_vec()), self.limits.high.clone()),
@@ -376,6 +382,7 @@ impl Range {
     }
 
     /// Gives back what it reads.
+    #[inline(never)]
     fn leave(&mut self) {
         if self.health.is_forked() {
             // Latches that are taken for it may be held by threads that are not there.
@@ -411,8 +418,15 @@ impl DoubleEndedIterator for Range {
 impl std::iter::FusedIterator for Range {}
 
 impl Drop for Range {
+    #[inline]
     fn drop(&mut self) {
-        self.leave();
+        match (&mut self.walks, &self.source) {
+            // Nearly all ranges.
+            ([Some(front), None], Some(source)) if self.tracked.is_none() && !self.health.is_forked() => {
+                front.leave(&source.table);
+            }
+            _ => self.leave(),
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub struct Ranges {
     direction: Direction,
     /// Those that are still to be walked, the next one first.
     next: VecDeque<Arc<Limits>>,
-    walk: Option<Walk>,
+    walk: Option<Box<Walk>>,
     /// Why there is nothing to be walked.
     failed: Option<Error>,
     health: Arc<Health>,
@@ -74,7 +74,7 @@ impl Ranges {
     /// As [`Range::advance`](crate::Range::advance); `Invalid` when ranges overlap or are not in the order of the walk.
     pub fn advance(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.go(Want::All)?;
-        Ok(self.walk.as_ref().and_then(Walk::entry))
+        Ok(self.walk.as_deref().and_then(Walk::entry))
     }
 
     /// As [`Ranges::advance`], but lends the key only: a value that is
@@ -84,7 +84,7 @@ impl Ranges {
     /// As [`Ranges::advance`].
     pub fn advance_key(&mut self) -> Result<Option<&[u8]>> {
         self.go(Want::Key)?;
-        Ok(self.walk.as_ref().and_then(Walk::key))
+        Ok(self.walk.as_deref().and_then(Walk::key))
     }
 
     /// Goes on to the next entry, which the walk shows then; at the end it shows none.
@@ -98,14 +98,14 @@ impl Ranges {
         let Some(source) = &self.source else { return Ok(()) };
         loop {
             if let Some(walk) = &mut self.walk
-                && walk.go(want, &source.table)?
+                && walk.go(want)?
             {
                 return Ok(());
             }
             let Some(limits) = self.next.pop_front() else { return Ok(()) };
             match &mut self.walk {
                 Some(walk) => walk.restart(source, limits),
-                None => self.walk = Some(source.walk(limits, self.direction).kept()),
+                None => self.walk = Some(source.walk(limits, self.direction)),
             }
         }
     }
@@ -141,7 +141,7 @@ impl Iterator for Ranges {
 
     fn next(&mut self) -> Option<Self::Item> {
         match self.go(Want::All) {
-            Ok(()) => self.walk.as_ref().and_then(Walk::owned).map(Ok),
+            Ok(()) => self.walk.as_deref().and_then(Walk::owned).map(Ok),
             Err(error) => Some(Err(error)),
         }
     }

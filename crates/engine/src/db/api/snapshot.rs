@@ -14,7 +14,7 @@ use crate::tree::range_tombstone::TombstoneLayers;
 use crate::tree::{Costs, Found, Limits};
 
 use super::handle::DatabaseHandle;
-use super::key_range::{Bounds, KeyRange, all_limits, bounds, limits, prefix_range};
+use super::key_range::{Bounds, KeyRange, all_limits, limits, prefix_range};
 use super::own_writes::OwnWrites;
 use super::range::Range;
 use super::ranges::Ranges;
@@ -136,7 +136,7 @@ impl Snapshot {
 
     /// The entries of a key range, ascending. An empty or inverted range has none.
     pub fn range(&self, table: &Table, range: impl KeyRange) -> Range {
-        self.walk(table, bounds(&range), Direction::Forward, None)
+        self.walk(table, range.bounds(), Direction::Forward, None)
     }
 
     /// The entries of a key range, descending.
@@ -156,7 +156,7 @@ impl Snapshot {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn range_rev(&self, table: &Table, range: impl KeyRange) -> Range {
-        self.walk(table, bounds(&range), Direction::Backward, None)
+        self.walk(table, range.bounds(), Direction::Backward, None)
     }
 
     /// The entries of several key ranges, which ascend and do not overlap, one after the other: see [`Ranges`].
@@ -195,7 +195,7 @@ impl Snapshot {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Range {
-        self.walk(table, prefix_range(prefix), Direction::Forward, None)
+        self.walk(table, prefix_range(prefix).bounds(), Direction::Forward, None)
     }
 
     /// About how many entries a range has and how many bytes they take, from the branches of the table's trees: no leaf
@@ -242,7 +242,7 @@ impl Snapshot {
     pub(crate) fn walk(
         &self,
         table: &Table,
-        bounds: Bounds,
+        bounds: Bounds<'_>,
         direction: Direction,
         own: Option<Box<(OwnWrites, TombstoneLayers)>>,
     ) -> Range {

@@ -31,12 +31,18 @@ impl Table {
     }
 
     /// The table's state, if it belongs to this database and was not dropped.
+    #[inline]
     pub(crate) fn state_in(&self, core: &Arc<Core>) -> Result<&Arc<TableState>> {
         if !Arc::ptr_eq(self.0.db.core(), core) {
-            return Err(Error::invalid(format!("table '{}' belongs to another open database", self.0.state.name)));
+            return Err(self.is_of_another());
         }
         self.0.state.check()?;
         Ok(&self.0.state)
+    }
+
+    #[cold]
+    fn is_of_another(&self) -> Error {
+        Error::invalid(format!("table '{}' belongs to another open database", self.0.state.name))
     }
 
     /// The table's state and what a reader sees of it, if it belongs to this database, which is open, and was not

@@ -15,7 +15,7 @@ use crate::txn::batch::check_range;
 
 use super::batch::Batch;
 use super::handle::DatabaseHandle;
-use super::key_range::{Bounds, KeyRange, all_limits, bounds, limits, prefix_range};
+use super::key_range::{Bounds, KeyRange, all_limits, limits, prefix_range};
 use super::key_writes::KeyWrites;
 use super::own_writes::OwnWrites;
 use super::range::Range;
@@ -396,12 +396,12 @@ impl Transaction {
 
     /// The entries of a key range, ascending, with the writes made so far.
     pub fn range(&self, table: &Table, range: impl KeyRange) -> Range {
-        self.walk(table, bounds(&range), Direction::Forward)
+        self.walk(table, range.bounds(), Direction::Forward)
     }
 
     /// The entries of a key range, descending, with the writes made so far.
     pub fn range_rev(&self, table: &Table, range: impl KeyRange) -> Range {
-        self.walk(table, bounds(&range), Direction::Backward)
+        self.walk(table, range.bounds(), Direction::Backward)
     }
 
     /// The entries of several key ranges, which ascend and do not overlap, with the writes made so far: see [`Ranges`].
@@ -423,7 +423,7 @@ impl Transaction {
 
     /// The entries whose keys begin with `prefix`, ascending, with the writes made so far.
     pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Range {
-        self.walk(table, prefix_range(prefix), Direction::Forward)
+        self.walk(table, prefix_range(prefix).bounds(), Direction::Forward)
     }
 
     /// The entry with the smallest key, with the writes made so far.
@@ -442,7 +442,7 @@ impl Transaction {
         self.range_rev(table, ..).next().transpose()
     }
 
-    fn walk(&self, table: &Table, bounds: Bounds, direction: Direction) -> Range {
+    fn walk(&self, table: &Table, bounds: Bounds<'_>, direction: Direction) -> Range {
         let own = self.own(table).map(|own| Box::new((own.clone(), own.hidden())));
         let mut range = self.snapshot.walk(table, bounds, direction, own);
         range.track(|limits| self.reads.walk(table.state(), limits));

@@ -52,16 +52,13 @@ pub(crate) struct Source {
 
 /// The entries of a key range in key order, ascending or descending.
 ///
-/// It holds no handle of its table: [`Walk::leave`] is to be called before it is dropped, so that its costs are
+/// It holds no handle of its table: [`Walk::leave`] is to be called once before it is dropped, so that its costs are
 /// counted.
 pub(crate) struct Walk {
-    /// What the snapshot sees in the range; `None` at its end, when its costs are counted.
-    visible: Option<Box<SnapshotIter<MergeCursor>>>,
+    /// What the snapshot sees in the range.
+    visible: SnapshotIter<MergeCursor>,
     /// Whether `visible` stands on an entry that was not shown yet.
     ready: bool,
-    /// Whether it goes over another range after the end of this one, and then what was `visible`.
-    kept: bool,
-    parked: Option<Box<SnapshotIter<MergeCursor>>>,
     direction: Direction,
     /// Folds the operands among `writes`.
     operator: TableOperator,
@@ -87,7 +84,8 @@ enum Shown {
 
 impl Source {
     /// A walk over the part of the source that lies within `limits`.
-    pub(crate) fn walk(&self, limits: Arc<Limits>, direction: Direction) -> Walk {
+    #[inline]
+    pub(crate) fn walk(&self, limits: Arc<Limits>, direction: Direction) -> Box<Walk> {
         let Self { table, version, seqnum, own } = self;
         let erased = own.as_ref().map(|own| &own.1).filter(|hidden| !hidden.is_empty());
         let cursor = match erased {
@@ -96,11 +94,9 @@ impl Source {
         };
         let own = own.as_ref().map(|own| own.0.walk(Limits::clone(&limits), direction == Direction::Backward));
         let known = ReadContext { operator: table.callbacks.operator.clone(), values: version.trees.values.clone() };
-        Walk {
-            visible: Some(Box::new(SnapshotIter::new(cursor, *seqnum, limits, known))),
+        Box::new(Walk {
+            visible: SnapshotIter::new(cursor, *seqnum, limits, known),
             ready: false,
-            kept: false,
-            parked: None,
             direction,
             operator: table.callbacks.operator.clone(),
             writes: own.map(Box::new),
@@ -108,35 +104,23 @@ impl Source {
             own: None,
             small: u64_of(version.count_small()),
             views: u64::from(erased.is_none() && version.reads_view(*seqnum)),
-        }
+        })
     }
 }
 
 impl Walk {
-    /// The walk, which goes over another range after the end of this one.
-    pub(super) fn kept(mut self) -> Self {
-        self.kept = true;
-        self
-    }
-
-    /// Goes over another part of the source, to which the walk belongs and which it has not left.
+    /// Goes over another part of the source, to which the walk belongs.
     pub(super) fn restart(&mut self, source: &Source, limits: Arc<Limits>) {
         let backward = self.direction == Direction::Backward;
         self.writes = source.own.as_ref().map(|own| Box::new(own.0.walk(Limits::clone(&limits), backward)));
         (self.shown, self.own, self.ready) = (Shown::Nothing, None, false);
-        self.visible = self.visible.take().or_else(|| self.parked.take());
-        self.visible.iter_mut().for_each(|visible| visible.restart(Arc::clone(&limits)));
+        self.visible.restart(limits);
     }
 
-    /// Whether it has left what the snapshot sees.
-    pub(super) fn has_left(&self) -> bool {
-        self.visible.is_none()
-    }
-
-    /// Goes on to the next entry, or returns false at the end. `table` is that of the source.
+    /// Goes on to the next entry, or returns false at the end.
     #[inline]
-    pub(crate) fn go(&mut self, want: Want, table: &TableState) -> Result<bool> {
-        self.shown = self.step(want, table)?;
+    pub(crate) fn go(&mut self, want: Want) -> Result<bool> {
+        self.shown = self.step(want)?;
         Ok(self.shown != Shown::Nothing)
     }
 
@@ -145,47 +129,45 @@ impl Walk {
     /// [`Walk::go`].
     #[inline]
     pub(crate) fn each_in_leaf(&mut self, take: &mut impl FnMut(&[u8], &[u8]) -> bool) -> Result<bool> {
-        match &mut self.visible {
-            Some(visible) if self.writes.is_none() && self.direction == Direction::Forward => {
-                visible.each_in_leaf(take)
-            }
-            _ => Ok(false),
+        if self.writes.is_some() || self.direction == Direction::Backward {
+            return Ok(false);
         }
+        self.visible.each_in_leaf(take)
     }
 
     /// The key of the entry that was shown last.
     #[inline]
     pub(crate) fn key(&self) -> Option<&[u8]> {
-        match (self.shown, &self.visible) {
-            (Shown::Visible, Some(visible)) => Some(visible.key()),
-            (Shown::Own, _) => self.own.as_ref().map(|(write, _)| &*write.0),
-            _ => None,
+        match self.shown {
+            Shown::Visible => Some(self.visible.key()),
+            Shown::Own => self.own.as_ref().map(|(write, _)| &*write.0),
+            Shown::Nothing => None,
         }
     }
 
     /// The entry that was shown last, when its value was wanted.
     #[inline]
     pub(crate) fn entry(&self) -> Option<(&[u8], &[u8])> {
-        match (self.shown, &self.visible) {
-            (Shown::Visible, Some(visible)) => Some(visible.entry()),
-            (Shown::Own, _) => self.own.as_ref().map(|(write, value)| (&*write.0, &**value)),
-            _ => None,
+        match self.shown {
+            Shown::Visible => Some(self.visible.entry()),
+            Shown::Own => self.own.as_ref().map(|(write, value)| (&*write.0, &**value)),
+            Shown::Nothing => None,
         }
     }
 
     /// As [`Self::entry`], owned.
     #[inline]
     pub(crate) fn owned(&self) -> Option<(Vec<u8>, Value)> {
-        match (self.shown, &self.visible) {
-            (Shown::Visible, Some(visible)) => Some((visible.key().to_vec(), visible.value())),
-            (Shown::Own, _) => self.own.as_ref().map(|(write, value)| (write.0.clone(), value.clone())),
-            _ => None,
+        match self.shown {
+            Shown::Visible => Some((self.visible.key().to_vec(), self.visible.value())),
+            Shown::Own => self.own.as_ref().map(|(write, value)| (write.0.clone(), value.clone())),
+            Shown::Nothing => None,
         }
     }
 
-    /// Leaves what the snapshot sees, whose costs are counted in its table, which pays for more trees than one.
+    /// Its costs are counted in its table, which pays for more trees than one.
     pub(crate) fn leave(&mut self, table: &TableState) {
-        let Some(mut visible) = self.visible.take().or_else(|| self.parked.take()) else { return };
+        let visible = &mut self.visible;
         let (costs, sources) = (visible.costs(), u64_of(visible.cursor().sources()));
         table.reads.walked(sources, &costs);
         // A view costs a walk as much as two trees.
@@ -196,13 +178,23 @@ impl Walk {
     }
 
     #[inline]
-    fn step(&mut self, want: Want, table: &TableState) -> Result<Shown> {
+    fn step(&mut self, want: Want) -> Result<Shown> {
+        if self.writes.is_some() {
+            return self.step_under_writes(want);
+        }
+        self.ready = self.step_visible()?;
+        self.show_visible(want)
+    }
+
+    /// As [`Self::step`], under the transaction's writes.
+    #[inline(never)]
+    fn step_under_writes(&mut self, want: Want) -> Result<Shown> {
         loop {
             if !self.ready {
-                self.ready = self.step_visible(table)?;
+                self.ready = self.step_visible()?;
             }
             let Some(writes) = &mut self.writes else { return self.show_visible(want) };
-            let at = self.visible.as_ref().map(|visible| visible.key());
+            let at = self.ready.then(|| self.visible.key());
             let Some((write, order)) = writes.before(at) else {
                 writes.shows(at);
                 return self.show_visible(want);
@@ -210,8 +202,8 @@ impl Walk {
             writes.pass();
             // The snapshot's entry lies under the write.
             self.ready &= order == Ordering::Less;
-            let below = self.visible.as_mut().filter(|_| order == Ordering::Equal);
-            let below = || below.map(|visible| visible.fetch().map(|()| visible.value())).transpose();
+            let visible = (order == Ordering::Equal).then_some(&mut self.visible);
+            let below = || visible.map(|visible| visible.fetch().map(|()| visible.value())).transpose();
             match write.1.over(&write.0, below, &self.operator)? {
                 Some(value) => {
                     writes.shows(Some(&write.0));
@@ -225,27 +217,22 @@ impl Walk {
 
     /// Goes on to the snapshot's next entry; false where there is none.
     #[inline]
-    fn step_visible(&mut self, table: &TableState) -> Result<bool> {
-        let Some(visible) = &mut self.visible else { return Ok(false) };
-        let more = match self.direction {
-            Direction::Forward => visible.next()?,
-            Direction::Backward => visible.prev()?,
-        };
-        if !more && self.kept {
-            self.parked = self.visible.take();
-        } else if !more {
-            self.leave(table);
+    fn step_visible(&mut self) -> Result<bool> {
+        match self.direction {
+            Direction::Forward => self.visible.next(),
+            Direction::Backward => self.visible.prev(),
         }
-        Ok(more)
     }
 
     /// Shows the snapshot's entry, if it is at one.
     #[inline]
     fn show_visible(&mut self, want: Want) -> Result<Shown> {
-        let Some(visible) = &mut self.visible else { return Ok(Shown::Nothing) };
+        if !self.ready {
+            return Ok(Shown::Nothing);
+        }
         self.ready = false;
         if want == Want::All {
-            visible.fetch()?;
+            self.visible.fetch()?;
         }
         Ok(Shown::Visible)
     }

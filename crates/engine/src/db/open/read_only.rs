@@ -1,7 +1,7 @@
 //! Opening a database to read it only, beside a process that has it open for writing, or where nothing can be written.
 //!
-//! The open is the one that every database has, over an [`OverlayFileSystem`]: what it writes (a manifest, a log
-//! segment, and what a replay of a long log flushes) stays in memory. No background work is started.
+//! The open is the one that every database has, over an [`OverlayFileSystem`]: what it writes (a manifest and a
+//! log segment) stays in memory. A long log is not flushed, but stays in memtables. No background work is started.
 //!
 //! ```text
 //! lease     the lock of the manifest is shared, and that of its copy

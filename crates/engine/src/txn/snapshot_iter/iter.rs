@@ -444,7 +444,7 @@ mod tests {
             }
             let visible = || {
                 let cursor = VecCursor::new(entries.clone());
-                SnapshotIter::new(cursor, snapshot, Arc::new(Limits::between((start.clone(), end.clone()), None)), appending())
+                SnapshotIter::new(cursor, snapshot, Arc::new(Limits::between((start.as_ref().map(|key| &key[..]), end.as_ref().map(|key| &key[..])), None)), appending())
             };
             let mut expected = seen(&entries, snapshot, &(start.clone(), end.clone()));
             prop_assert_eq!(&walk(visible(), SnapshotIter::next), &expected);
