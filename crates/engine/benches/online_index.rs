@@ -4,8 +4,8 @@
 //! change random rows, each with its entry of the index, by transactions that are `Buffered`, or durable with `sync`.
 //! The index is compared with the rows in the end.
 //!
-//! Of each build it tells too, on Linux, how long its thread had a processor and how long it waited for one. On a machine
-//! with other work compare these: what is left of the time is what the build waits for other threads and the disk.
+//! Of each build it tells too, on Linux, how long its thread had a processor and how long it waited for one. On a
+//! machine with other work compare these: what is left of the time it waits for the disk and for latches.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 

@@ -5,8 +5,8 @@
 //! itself. A reader knows the number of the last batch that it may see, and checks that each row is one that was
 //! written before, that none of the last batches is missing, and that none is there that came later.
 //!
-//! Run with `cargo bench -p spinney --bench readers -- [DIRECTORY [SECONDS [LAYOUT [PAUSE]]]]`: the writer alone takes so
-//! many seconds (60 unless told), and then writes as many rows beside the reader, which pauses so many milliseconds
+//! Run with `cargo bench -p spinney --bench readers -- [DIRECTORY [SECONDS [LAYOUT [PAUSE]]]]`: the writer alone takes
+//! so many seconds (60 unless told), and then writes as many rows beside the reader, which pauses so many milliseconds
 //! (none unless told) after each thousand rows, so that its scans are longer. On a machine with other work compare
 //! processor time per row, not rates.
 

@@ -91,8 +91,9 @@ impl Housekeeper {
         Ok(Next::WaitAtMost(next.saturating_sub(now)))
     }
 
-    /// Gives back what a reader in another process kept that has ended or gone on. A reader that comes or goes on stands
-    /// on the manifest in force, and keeps what was unnamed under it: where something was, another is put in force.
+    /// Gives back what a reader in another process kept that has ended or gone on. A reader that comes or goes on
+    /// stands on the manifest in force, and keeps what was unnamed under it: where something was, another is put in
+    /// force.
     fn release(&self) -> Result<()> {
         let state = &*self.state;
         if !state.files.leases().take_waiting() {

@@ -444,7 +444,8 @@ mod tests {
             }
             let visible = || {
                 let cursor = VecCursor::new(entries.clone());
-                SnapshotIter::new(cursor, snapshot, Arc::new(Limits::between((start.as_ref().map(|key| &key[..]), end.as_ref().map(|key| &key[..])), None)), appending())
+                let ends = (start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
+                SnapshotIter::new(cursor, snapshot, Arc::new(Limits::between(ends, None)), appending())
             };
             let mut expected = seen(&entries, snapshot, &(start.clone(), end.clone()));
             prop_assert_eq!(&walk(visible(), SnapshotIter::next), &expected);
