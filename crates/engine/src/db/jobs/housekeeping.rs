@@ -23,6 +23,11 @@ use super::expiry::Expirer;
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// How often it is looked whether readers in other processes have gone on, while something is kept for them; that takes
+/// this part (1/8) of the time at most.
+const READERS_EVERY: Duration = Duration::from_millis(200);
+const READERS_PART: u32 = 8;
+
 /// With less free space than this on the disk there is no `STATS`: what is left is kept for the log and for flushes.
 const FREE_BYTES_MIN: u64 = 4 << 20;
 
@@ -34,7 +39,7 @@ pub(crate) struct Housekeeper {
     state: Arc<State>,
     commits: Arc<CommitPipeline>,
     expirer: Arc<Expirer>,
-    /// When it is looked what has expired, and when at the rest.
+    /// When it is looked what has expired, at what readers keep, and at the rest.
     due: Mutex<Due>,
     report: OnceLock<Box<Report>>,
     stats: Mutex<Option<StatsFile>>,
@@ -43,6 +48,7 @@ pub(crate) struct Housekeeper {
 #[derive(Default)]
 struct Due {
     expiry: Option<Duration>,
+    readers: Duration,
     rest: Option<Duration>,
 }
 
@@ -81,13 +87,19 @@ impl Housekeeper {
         let rest = *due.rest.get_or_insert(now + EVERY);
         if rest <= now {
             due.rest = Some(now + EVERY);
-            self.release()?;
             self.tell();
+        }
+        let leases = self.state.files.leases();
+        if leases.is_waiting() && due.readers <= now {
+            self.release()?;
+            let ended = self.state.env.clock.now();
+            due.readers = ended + READERS_EVERY.max(READERS_PART * ended.saturating_sub(now));
         }
         if self.state.files.remove_some() {
             return Ok(Next::Again);
         }
-        let next = due.expiry.into_iter().chain(due.rest).min().unwrap_or(now + EVERY);
+        let readers = leases.is_waiting().then_some(due.readers);
+        let next = due.expiry.into_iter().chain(due.rest).chain(readers).min().unwrap_or(now + EVERY);
         Ok(Next::WaitAtMost(next.saturating_sub(now)))
     }
 

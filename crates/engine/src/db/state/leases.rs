@@ -16,7 +16,7 @@
 //! 4. While it opens, with the lock of the copy, it looks at the manifests that followed too.
 //!
 //! A reader that comes cannot need what was unnamed before it came, but stands on the manifest in force like one that
-//! came before that. So that it keeps little of it, another manifest is put in force about once a second while
+//! came before that. So that it keeps little of it, another manifest is put in force some times a second while
 //! something is kept.
 
 use std::collections::BTreeMap;
@@ -143,6 +143,11 @@ impl Leases {
     /// Something waits for the end of a lease.
     pub(crate) fn note_waiting(&self) {
         self.waiting.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something may wait for the end of a lease.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// Whether something may wait for the end of a lease; whoever asks looks.
