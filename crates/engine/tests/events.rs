@@ -126,3 +126,20 @@ fn a_listener_hears_of_each_stall() {
     assert_eq!(heard.of("stalled").len() as u64, db.stats().stalls);
     assert!(heard.of("stalled").iter().all(|bytes| *bytes > 100 << 10), "{heard:?}");
 }
+
+#[test]
+fn reads_of_a_table_stay_counted_when_it_is_dropped() {
+    let db = Database::builder("/db").env(SimEnv::new(1).env()).open().expect("a machine in order");
+    let tables = ["a", "b"].map(|name| db.create_table(name, TableOptions::default()).expect("a new name"));
+    for (number, table) in (1..).zip(&tables) {
+        (0..number).for_each(|_| assert!(table.get("key").expect("readable").is_none()));
+        assert_eq!(table.range(..).count(), 0);
+    }
+    let counted = |db: &Database| (db.stats().reads.gets, db.stats().reads.seeks);
+    assert_eq!(counted(&db), (3, 2));
+    drop(tables);
+    db.drop_table("b").expect("it is there");
+    assert_eq!(counted(&db), (3, 2));
+    db.drop_table("a").expect("it is there");
+    assert_eq!(counted(&db), (3, 2));
+}
