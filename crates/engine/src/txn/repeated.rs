@@ -8,7 +8,7 @@ use crate::base::num::u64_of;
 use crate::log::CopyRange;
 
 /// A shorter part is written again: to tell where it is takes as much.
-const COPY_BYTES_MIN: usize = 12;
+const COPY_BYTES_MIN: usize = 8;
 
 /// Where an encoded change lies.
 struct Span {
