@@ -125,7 +125,7 @@ pub(crate) struct PutArgs {
 /// Merge an operand into the value of a key, without reading it; for tables made with --merge
 ///
 /// The table's merge operator says what becomes of the value. `add` takes a whole number, below zero too, and keeps
-/// sums in 8 bytes, little-endian.
+/// sums in 8 bytes, little-endian; beyond 64 bits they wrap around.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney create shop visits --merge add
@@ -391,7 +391,7 @@ pub(crate) struct LogArgs {
 pub(crate) struct SalvageArgs {
     /// Directory of the database
     pub(crate) db: PathBuf,
-    /// Directory of the copy; must not exist
+    /// Directory of the copy: a new or an empty one. A copy that fails is removed again
     pub(crate) out: Option<PathBuf>,
     /// Print what would be lost, and change nothing
     #[arg(long, conflicts_with = "out")]
@@ -406,9 +406,8 @@ pub(crate) struct SalvageArgs {
 
 /// Check every block of every tree, the redo log and the manifest
 ///
-/// All damage is told, with the table and the keys that it may have held. The database is opened for that as for any
-/// other command: a new manifest and a new segment of the redo log are written. Exit codes: 0 all is sound, 1 something
-/// is damaged or cannot be read.
+/// All damage is told, with the table and the keys that it may have held. No byte of the database is changed, and
+/// another process may have it open. Exit codes: 0 all is sound, 1 something is damaged or cannot be read.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney verify shop && echo sound")]

@@ -10,10 +10,11 @@ use crate::load::args::LoadArgs;
 use crate::serve::args::ServeArgs;
 use crate::shell::args::ShellArgs;
 use crate::stress::StressArgs;
-use clap::{Parser, Subcommand};
+use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::{ArgValueCompleter, PathCompleter, Shell};
 use spinney_lab::command::BenchArgs;
 use spinney_lab::report::{LONG_VERSION, VERSION};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "Exit codes:
@@ -31,6 +32,21 @@ const EXIT_CODES: &str = "Exit codes:
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// The command that words are, the name of the program first.
+    pub(crate) fn of(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&below_zero(Self::command()).try_get_matches_from(words)?)
+    }
+}
+
+/// Takes a number below zero behind an option as its value, so that it is refused with what would be one.
+fn below_zero(command: clap::Command) -> clap::Command {
+    let takes_one = |arg: &Arg| !arg.is_positional() && arg.get_action().takes_values();
+    command
+        .mut_args(|arg| if takes_one(&arg) { arg.allow_negative_numbers(true) } else { arg })
+        .mut_subcommands(below_zero)
 }
 
 #[derive(Debug, Subcommand)]

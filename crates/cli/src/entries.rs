@@ -7,10 +7,11 @@ use crate::failure::{Absent, Usage};
 use crate::output::{Form, Output, Values, argument};
 use crate::scan::bounds;
 use crate::store::{close_after, look_at_table, open_to_commit, refuse_member, table};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::json;
 use spinney::{Batch, Table};
 use std::io::{Read as _, Write as _};
+use std::ops::Bound;
 
 /// Prints the value of a key, or the entries of several.
 pub(crate) fn get(args: &GetArgs, out: &mut Output) -> Result<()> {
@@ -113,7 +114,7 @@ pub(crate) fn number(text: &str) -> Result<[u8; 8]> {
     let unsigned = text.parse().map(u64::to_le_bytes);
     let number = unsigned.or_else(|_| text.parse().map(i64::to_le_bytes));
     let shown: String = text.chars().take(40).collect();
-    number.with_context(|| format!("`{shown}` is not a whole number of 64 bits, which a table with --merge add takes"))
+    number.map_err(|_| anyhow!("`{shown}` is not a whole number of 64 bits, which a table with --merge add takes"))
 }
 
 /// Deletes an entry, or those of a range.
@@ -140,7 +141,14 @@ pub(crate) fn deleted(args: &DeleteArgs) -> Result<Deleted> {
             bail!(Usage(format!("{flag} is empty: to delete all keys of the table, say --all")));
         }
     }
-    Ok(Deleted::Range(bounds(&args.range, args.escape)?))
+    let bounds = bounds(&args.range, args.escape)?;
+    if let (Bound::Included(first), Bound::Excluded(end)) = &bounds
+        && first > end
+    {
+        let [from, to] = [from, to].map(|text| one_line(text.as_deref().unwrap_or_default()));
+        bail!(Usage(format!("--from `{from}` comes after --to `{to}`: no key is between them")));
+    }
+    Ok(Deleted::Range(bounds))
 }
 
 /// Deletes from a table that is open.

@@ -30,8 +30,8 @@ mod stress;
 mod tables;
 
 use anyhow::{Context as _, Result};
+use clap::CommandFactory as _;
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser as _};
 use clap_complete::CompleteEnv;
 use command::{Cli, Command};
 use output::Output;
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match Cli::of(args) {
         Ok(cli) => cli,
         Err(error) if error.kind() == ErrorKind::InvalidUtf8 => {
             eprintln!(

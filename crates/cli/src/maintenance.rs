@@ -2,6 +2,7 @@
 
 use crate::args::{CheckpointArgs, CompactArgs, FlushArgs, VerifyArgs};
 use crate::escape::one_line;
+use crate::failure::Usage;
 use crate::output::{Output, json_of};
 use crate::store::{Directories, look, tables, with_db};
 use anyhow::{Result, bail};
@@ -167,6 +168,10 @@ pub(crate) fn checkpoint(args: &CheckpointArgs, out: &mut Output) -> Result<()> 
 
 /// As [`checkpoint`] of a database that is open.
 pub(crate) fn checkpoint_of(db: &Database, args: &CheckpointArgs, out: &mut Output) -> Result<()> {
+    if std::path::absolute(&args.dir)?.starts_with(db.path()) {
+        let dir = args.dir.display();
+        bail!(Usage(format!("{dir} lies in the database that is copied: give a place outside of it")));
+    }
     let made = Directories::missing([&args.dir].into_iter());
     let done = match &args.since {
         Some(base) => db.checkpoint_since(&args.dir, base).map(Some),

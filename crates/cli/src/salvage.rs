@@ -4,7 +4,7 @@ use crate::args::SalvageArgs;
 use crate::escape::escape;
 use crate::failure::Incomplete;
 use crate::output::{Output, json_of};
-use crate::store::show;
+use crate::store::{Directories, show};
 use anyhow::{Result, bail};
 use indicatif::ProgressDrawTarget;
 use serde_json::{Value as Json, json};
@@ -98,8 +98,12 @@ fn run_copy(db: &Path, copy: &Path, as_json: bool, out: &mut Output) -> Result<(
     let bar = progress::byte_bar(0, "salvage");
     bar.set_draw_target(ProgressDrawTarget::hidden());
     let told = bar.clone();
+    let made = Directories::missing([&copy.to_owned()].into_iter());
     let report = Database::builder(db).salvage_to(copy, move |now| show(&told, now.bytes, now.bytes_total));
     bar.finish_and_clear();
+    if report.is_err() {
+        made.remove();
+    }
     let report = report?;
     if as_json {
         out.json(&json_of_copy(&report))?;

@@ -39,7 +39,7 @@ pub(crate) fn list_of(db: &Database, json: bool, out: &mut Output) -> Result<()>
 pub(crate) struct Size {
     pub(crate) entries: u64,
     pub(crate) disk_bytes: u64,
-    memory_bytes: u64,
+    pub(crate) memory_bytes: u64,
 }
 
 impl Size {

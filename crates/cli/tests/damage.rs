@@ -301,3 +301,29 @@ fn what_is_in_memory_and_in_the_log_is_verified_and_counted() {
     let told = place.ok(&["verify", "db"]);
     assert!(told.replace(',', "").contains(&format!("{rows} entries in memory (redo log checked")), "{told}");
 }
+
+#[test]
+fn a_file_that_is_gone_is_told_with_what_to_do() {
+    for layout in LAYOUTS {
+        let place = mixed(layout);
+        let gone = |name: &str| name == "CURRENT" || name.ends_with(".run") || name.ends_with(".tree");
+        copy(&place.path("db"), &place.path("sound"));
+        let mut count = 0;
+        for (path, _) in files(&place.path("sound")) {
+            let name = path.strip_prefix(place.path("sound")).unwrap().to_str().unwrap().to_owned();
+            if !gone(&name) {
+                continue;
+            }
+            count += 1;
+            fs::remove_file(place.path("db").join(&name)).unwrap();
+            for args in [&["verify", "db"][..], &["put", "db", "packages", "k", "v"]] {
+                let message = place.fails(args);
+                let advice = if name == "CURRENT" { "/db" } else { "/db OUT" };
+                assert!(message.contains("run spinney salvage ") && message.ends_with(advice), "{name}: {message}");
+            }
+            fs::copy(&path, place.path("db").join(&name)).unwrap();
+        }
+        assert!(count >= 2, "{layout}");
+        place.verify();
+    }
+}

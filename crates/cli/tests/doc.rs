@@ -112,3 +112,55 @@ fn bad_input_is_told_in_the_words_of_the_caller() {
     // What was read before a line that is wrong is kept.
     assert_eq!(place.ok(&["doc", "find", "db", "app.things", r#"{"_id":500}"#]), "{\"_id\":500}\n");
 }
+
+#[test]
+fn an_import_that_ends_early_tells_how_many_documents_are_in() {
+    let place = Place::new();
+    for (number, (name, text, told)) in [
+        ("a.jsonl", "{\"a\": 1}\n{\"a\": }\n", "line 2: "),
+        ("b.json", "[{\"a\": 1},\n", "line 1: the array has no end: the file may be cut off; 1 document was imported"),
+        ("c.csv", "a,b\n1,2\n3\n", "line 3: the row has 1 field, and there are 2 columns; 1 document was imported"),
+        ("d.json", "{\"a\": 1} ]", "line 1: expected a JSON object; 1 document was imported"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let namespace = format!("app.c{number}");
+        let message = place.fails(&["doc", "import", "db", &namespace, &place.file(name, text)]);
+        assert!(message.contains(told) && message.ends_with("; 1 document was imported"), "{message}");
+        assert_eq!(place.ok(&["doc", "find", "db", &namespace]).lines().count(), 1, "{name}");
+    }
+    // Where nothing is imported, nothing is made.
+    for (name, text) in [("e.json", "5"), ("f.csv", "a,a\n1,2\n"), ("g.csv", "a,a.b\n1,2\n"), ("h.csv", "a..b\n1\n")] {
+        let message = place.fails(&["doc", "import", "new", "app.c", &place.file(name, text)]);
+        assert!(name == "e.json" || message.contains("column `a"), "{message}");
+        assert!(!place.path("new").exists(), "{name}");
+    }
+}
+
+#[test]
+fn columns_with_dots_are_documents_and_no_text_is_changed_to_another_number() {
+    let place = Place::new();
+    let csv = "_id,a.x,b,a.y.z\n1,2,+49,3\n2,,12345678901234567890,\n3,1e999,1.5,-0\n";
+    place.ok(&["doc", "import", "db", "app.csv", &place.file("in.csv", csv)]);
+    let all = place.ok(&["doc", "find", "db", "app.csv"]);
+    let expected = [
+        r#"{"_id":1,"a":{"x":2,"y":{"z":3}},"b":"+49"}"#,
+        r#"{"_id":2,"b":"12345678901234567890"}"#,
+        r#"{"_id":3,"a":{"x":"1e999","y":{"z":0}},"b":1.5}"#,
+    ];
+    assert_eq!(all.lines().collect::<Vec<_>>(), expected);
+    let out = ["doc", "export", "db", "app.csv", "-", "--format", "csv", "--fields", "_id,a.x,b,a.y.z"];
+    assert_eq!(place.ok(&out), csv.replace("-0", "0"));
+}
+
+#[test]
+fn what_is_in_memory_only_is_told_beside_what_is_on_disk() {
+    let place = place();
+    let stats = place.ok(&["doc", "stats", "db", "--json"]);
+    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    assert!(stats[0]["disk"] == 0 && stats[0]["memory"].as_u64().unwrap() > 0, "{stats}");
+    for list in [place.ok(&["doc", "stats", "db"]), place.ok(&["doc", "indexes", "db", "app.things"])] {
+        assert!(list.lines().next().unwrap().ends_with(" memory") && list.contains(" KiB"), "{list}");
+    }
+}

@@ -21,6 +21,8 @@ fn a_delete_of_all_has_a_flag_of_its_own_and_a_range_is_told() {
     assert_eq!(said, "deleted all keys of `packages` that start with `lib`\n");
     let said = place.ok(&["delete", "db", "packages", "--from", "x", "--to", "y"]);
     assert_eq!(said, "deleted all keys of `packages` from `x` to before `y`\n");
+    let message = place.refused(&["delete", "db", "packages", "--from", "z", "--to", "a"]);
+    assert!(message.contains("--from `z` comes after --to `a`"), "{message}");
     assert_eq!(place.ok(&["delete", "db", "packages", "--all"]), "deleted all keys of `packages` that there were\n");
     assert_eq!(place.count("packages"), 0);
 }
@@ -41,6 +43,27 @@ fn stress_keeps_out_of_databases_that_it_did_not_begin() {
     place.ok(&["stress", "own", "--commits", "3"]);
     place.ok(&["stress", "own", "--commits", "3"]);
     assert_eq!(place.ok(&["stress", "--check", "own"]).lines().count(), 4);
+}
+
+#[test]
+fn a_copy_within_the_database_that_is_copied_is_refused() {
+    let place = Place::loaded("btree");
+    for inside in ["db/copy", "./db/log/copy"] {
+        let message = place.refused(&["checkpoint", "db", inside]);
+        assert!(message.contains("lies in the database that is copied"), "{message}");
+        assert!(!place.path(inside).exists());
+    }
+    place.ok(&["checkpoint", "db", "db-copy"]);
+}
+
+#[test]
+fn a_number_below_zero_is_refused_as_a_value_of_its_option() {
+    let place = Place::loaded("btree");
+    for args in [&["scan", "db", "packages", "--limit", "-1"][..], &["doc", "find", "db", "a.b", "--skip", "-5"]] {
+        let message = place.refused(args);
+        assert!(message.contains("invalid value '-") && !message.contains("unexpected"), "{message}");
+    }
+    place.ok(&["scan", "db", "packages", "--from", "-5"]);
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn rows_are_wrong_in_many_ways() {
     let told: Vec<&str> = said.lines().skip(2).collect();
     let expected = [
         "  line 3: the row has 1 field, and there are 2 columns",
-        "  line 4: `x` is not a whole number of 64 bits, which a table with --merge add takes: invalid digit found in string",
+        "  line 4: `x` is not a whole number of 64 bits, which a table with --merge add takes",
         "  line 6: field 1: there is more behind its quotes",
         "  line 8: field 2: there is more behind its quotes",
         "  line 9: the field `id` is empty, and a key is not",

@@ -531,3 +531,26 @@ fn an_open_database_a_full_place_and_none_at_all_are_refused() {
     sim.write_file("/full/file", b"mine").unwrap();
     assert!(refused(SOURCE, "/full").to_string().contains("not empty"));
 }
+
+#[test]
+fn a_copy_for_which_there_is_no_room_leaves_nothing() {
+    for layout in [Layout::BTree, Layout::Lsm] {
+        let sim = SimEnv::new(1);
+        let db = open(&sim, SOURCE);
+        let table = db.create_table("t", small(layout)).unwrap();
+        put(&db, &table, 0..3000, b"value");
+        table.compact().unwrap();
+        let expected = entries(&db);
+        drop((table, db));
+        sim.process_crash();
+        for free in [0, 4 << 10] {
+            sim.set_free(free);
+            let error = copy(Database::builder(SOURCE), &sim).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Full, "{layout:?}, {free}: {error}");
+            assert!(sim.env().fs.list(Path::new(COPY)).is_ok_and(|left| left.is_empty()), "{layout:?}, {free}");
+        }
+        sim.set_space(u64::MAX);
+        assert!(copy(Database::builder(SOURCE), &sim).unwrap().is_complete());
+        assert_eq!(entries(&open(&sim, COPY)), expected, "{layout:?}");
+    }
+}

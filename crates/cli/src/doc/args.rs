@@ -9,7 +9,8 @@ use std::path::PathBuf;
 /// Import, export, find and aggregate the documents of a database, and look at their indexes
 ///
 /// Documents are those that `spinney serve` serves. A collection is named with its database, as in shop.orders.
-/// Filters, pipelines and so on are extended JSON. The commands that only read work beside a running server.
+/// Filters, pipelines and so on are extended JSON. The commands that only read work beside a running server. A view is
+/// read by `doc aggregate`.
 #[derive(Debug, Args)]
 pub(crate) struct DocArgs {
     #[command(subcommand)]
@@ -44,7 +45,8 @@ pub(crate) enum FormatArg {
     Json,
     /// JSON objects, one a line
     Jsonl,
-    /// Comma-separated values with a header; numbers are numbers, empty fields are missing
+    /// Comma-separated values with a header. Numbers are numbers, empty fields are missing, and a column a.b is the
+    /// field b of the document a
     Csv,
     /// BSON documents, one behind the other, as mongodump writes them
     Bson,
@@ -53,13 +55,14 @@ pub(crate) enum FormatArg {
 /// Import a file of documents into a collection
 ///
 /// Makes the database and the collection if need be. Documents without an _id get one. Those that cannot be inserted,
-/// such as ones whose _id is there, are left out and told; the exit code is 3 then.
+/// such as ones whose _id is there, are left out and told; the exit code is 3 then. At a document that cannot be read
+/// the import ends, and the message says how many were imported before; if there were none, nothing is made.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney doc import shop shop.orders orders.jsonl
   spinney doc import shop shop.orders orders.json.zst --replace
   spinney doc import shop shop.prices prices.csv.gz
-  mongodump --archive --db=shop | spinney doc import shop shop.orders - --format bson")]
+  mongodump --db=shop --collection=orders --out=- | spinney doc import shop shop.orders - --format bson")]
 pub(crate) struct ImportArgs {
     #[command(flatten)]
     pub(super) collection: CollectionArgs,
@@ -80,6 +83,9 @@ pub(crate) struct ImportArgs {
 }
 
 /// Export documents of a collection to a file
+///
+/// The format bson keeps every byte. In the others strings that are not UTF-8, which some clients store, have the
+/// replacement character in place of what is wrong.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney doc export shop shop.orders orders.jsonl
@@ -203,6 +209,10 @@ pub(crate) struct IndexesArgs {
 }
 
 /// Show the collections with their documents, sizes and indexes
+///
+/// Entries are counted as the trees hold them: a document that was changed or deleted counts more than once until it is
+/// compacted. `disk` is of the documents, `memory` what the documents and all indexes have in memory and in the redo log
+/// only.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney doc stats shop

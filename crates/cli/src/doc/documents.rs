@@ -3,9 +3,12 @@
 use super::args::FormatArg;
 use crate::failure::Usage;
 use crate::input::Input;
+use crate::load::delimited::{Delimited, Form};
+use crate::load::lines::Lines;
+use crate::load::step::Step;
 use anyhow::{Context as _, Result, anyhow, bail};
 use spinney_document::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Value};
-use std::io::{BufReader, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 
 /// The most bytes of the text of a document.
@@ -14,7 +17,7 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 /// Documents that are read from a file.
 pub(super) enum Documents {
     Json(Objects),
-    Csv(Box<csv::Reader<Input>>, csv::StringRecord),
+    Csv(Box<Delimited<Input>>, Vec<Column>),
     Bson(BufReader<Input>, u64),
 }
 
@@ -22,6 +25,19 @@ pub(super) enum Documents {
 pub(super) struct Objects {
     bytes: std::io::Bytes<BufReader<Input>>,
     line: u64,
+    /// The line where the array begins that has not ended.
+    array: Option<u64>,
+}
+
+/// A field that comes from columns: from one, or from those whose names begin with its name and a dot.
+pub(super) struct Column {
+    name: String,
+    from: Source,
+}
+
+enum Source {
+    Column(usize),
+    Columns(Vec<Column>),
 }
 
 impl Documents {
@@ -32,12 +48,14 @@ impl Documents {
         };
         Ok(match format {
             FormatArg::Json | FormatArg::Jsonl => {
-                Self::Json(Objects { bytes: BufReader::with_capacity(256 << 10, input).bytes(), line: 1 })
+                let bytes = BufReader::with_capacity(256 << 10, input).bytes();
+                Self::Json(Objects { bytes, line: 1, array: None })
             }
             FormatArg::Csv => {
-                let mut reader = csv::ReaderBuilder::new().from_reader(input);
-                let header = reader.headers()?.clone();
-                Self::Csv(Box::new(reader), header)
+                let records = Delimited::new(Lines::new(input), Form::Csv, None);
+                let read = records.and_then(|records| Ok((columns(records.columns())?, records)));
+                let (columns, records) = read.with_context(|| path.display().to_string())?;
+                Self::Csv(Box::new(records), columns)
             }
             FormatArg::Bson => Self::Bson(BufReader::with_capacity(256 << 10, input), 0),
         })
@@ -47,17 +65,13 @@ impl Documents {
     pub(super) fn next(&mut self) -> Result<Option<DocumentBuf>> {
         match self {
             Self::Json(objects) => objects.next(),
-            Self::Csv(reader, header) => {
-                let mut record = csv::StringRecord::new();
-                if !reader.read_record(&mut record)? {
-                    return Ok(None);
+            Self::Csv(records, columns) => match records.advance()? {
+                Step::End => Ok(None),
+                Step::Row => {
+                    document_of(records, columns).with_context(|| format!("line {}", records.number())).map(Some)
                 }
-                let mut builder = DocumentBuilder::new();
-                for (name, field) in header.iter().zip(&record).filter(|(_, field)| !field.is_empty()) {
-                    builder.append(name, value_of(field));
-                }
-                Ok(Some(builder.finish()))
-            }
+                Step::Bad(why) => Err(why.context(format!("line {}", records.number()))),
+            },
             Self::Bson(reader, number) => {
                 *number += 1;
                 read_bson(reader).with_context(|| format!("document {number}"))
@@ -66,11 +80,65 @@ impl Documents {
     }
 }
 
-/// A field of a CSV as a number where it is written as one.
+/// The fields that columns with these names make.
+fn columns(names: &[String]) -> Result<Vec<Column>> {
+    let mut fields = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        place(&mut fields, name, at).with_context(|| format!("column `{name}`"))?;
+    }
+    Ok(fields)
+}
+
+/// Gives a column its place among the fields by what is left of its name.
+fn place(fields: &mut Vec<Column>, name: &str, at: usize) -> Result<()> {
+    let (name, below) = name.split_once('.').map_or((name, None), |(name, below)| (name, Some(below)));
+    if below.is_some_and(|below| name.is_empty() || below.is_empty()) {
+        bail!("a name beside a dot is empty");
+    }
+    let there = fields.iter_mut().find(|field| field.name == name);
+    let from = match (there, below) {
+        (Some(Column { from: Source::Columns(fields), .. }), Some(below)) => return place(fields, below, at),
+        (Some(_), _) => bail!("another column is the same field, or a part of it"),
+        (None, None) => Source::Column(at),
+        (None, Some(below)) => {
+            let mut parts = Vec::new();
+            place(&mut parts, below, at)?;
+            Source::Columns(parts)
+        }
+    };
+    fields.push(Column { name: name.to_owned(), from });
+    Ok(())
+}
+
+/// The document that a record is, without fields that are empty.
+fn document_of(record: &Delimited<Input>, columns: &[Column]) -> Result<DocumentBuf> {
+    let mut builder = DocumentBuilder::new();
+    for Column { name, from } in columns {
+        match from {
+            Source::Column(at) => {
+                let field =
+                    std::str::from_utf8(record.field(*at)).map_err(|_| anyhow!("column `{name}`: not UTF-8"))?;
+                if !field.is_empty() {
+                    builder.append(name, value_of(field));
+                }
+            }
+            Source::Columns(columns) => {
+                let part = document_of(record, columns)?;
+                if part.view().first().is_some() {
+                    builder.append(name, part.view());
+                }
+            }
+        }
+    }
+    Ok(builder.finish())
+}
+
+/// A field of a CSV as a number where it is written as one, and no number is told differently: texts such as `007`,
+/// `+49`, and whole numbers of more than 64 bits stay what they are.
 fn value_of(field: &str) -> Value<'_> {
     let plain = field.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'));
     let leading = field.trim_start_matches('-');
-    if !plain || leading.len() > 1 && leading.starts_with('0') && !leading.starts_with("0.") {
+    if !plain || field.starts_with('+') || leading.len() > 1 && leading.starts_with('0') && !leading.starts_with("0.") {
         return Value::from(field);
     }
     if let Ok(number) = field.parse::<i32>() {
@@ -79,14 +147,16 @@ fn value_of(field: &str) -> Value<'_> {
     if let Ok(number) = field.parse::<i64>() {
         return Value::Int64(number);
     }
-    field.parse::<f64>().map_or_else(|_| Value::from(field), Value::Double)
+    let is_whole = leading.bytes().all(|byte| byte.is_ascii_digit());
+    let number = field.parse::<f64>().ok().filter(|number| number.is_finite() && !is_whole);
+    number.map_or_else(|| Value::from(field), Value::Double)
 }
 
 fn read_bson(reader: &mut impl Read) -> Result<Option<DocumentBuf>> {
     let mut bytes = vec![0; 4];
     match reader.read(&mut bytes[..1])? {
         0 => return Ok(None),
-        _ => reader.read_exact(&mut bytes[1..])?,
+        _ => read_whole(reader, &mut bytes[1..])?,
     }
     let len = bytes.first_chunk().map_or(0, |len| u32::from_le_bytes(*len));
     let len = usize::try_from(len).unwrap_or(usize::MAX);
@@ -94,8 +164,15 @@ fn read_bson(reader: &mut impl Read) -> Result<Option<DocumentBuf>> {
         bail!("its length is {len} bytes: the file is no BSON");
     }
     bytes.resize(len, 0);
-    reader.read_exact(&mut bytes[4..]).context("it is cut off")?;
+    read_whole(reader, &mut bytes[4..])?;
     Ok(Some(DocumentBuf::from(Document::parse(&bytes)?)))
+}
+
+fn read_whole(reader: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
+    reader.read_exact(bytes).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => anyhow!("it is cut off"),
+        _ => error.into(),
+    })
 }
 
 impl Objects {
@@ -108,7 +185,15 @@ impl Objects {
                 match byte {
                     b'{' => (depth, begun) = (1, self.line),
                     // Between objects, also of an array.
-                    b'[' | b']' | b',' => continue,
+                    b'[' if self.array.is_none() => {
+                        self.array = Some(self.line);
+                        continue;
+                    }
+                    b']' if self.array.is_some() => {
+                        self.array = None;
+                        continue;
+                    }
+                    b',' => continue,
                     space if space.is_ascii_whitespace() => continue,
                     _ => bail!("line {}: expected a JSON object", self.line),
                 }
@@ -134,6 +219,9 @@ impl Objects {
         }
         if depth > 0 {
             bail!("line {begun}: the object has no end");
+        }
+        if let Some(line) = self.array {
+            bail!("line {line}: the array has no end: the file may be cut off");
         }
         Ok(None)
     }

@@ -2,19 +2,19 @@
 
 use super::args::{FormatArg, ImportArgs};
 use super::documents::Documents;
-use crate::failure::Incomplete;
+use crate::failure::{self, Incomplete};
 use crate::input::Input;
 use crate::output::Output;
 use crate::store::{in_new_or_old, refuse_member, show};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Error, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde_json::json;
 use spinney::Options;
 use spinney_document::bson::DocumentBuf;
 use spinney_document::collection::WriteOptions;
 use spinney_document::{Collection, Database};
-use spinney_lab::text::{counted, digits};
-use spinney_lab::{Stopwatch, progress, signals};
+use spinney_lab::text::{count, counted, digits};
+use spinney_lab::{Stop, Stopwatch, progress, signals};
 use std::io::Write as _;
 
 /// Documents that are inserted at once.
@@ -27,6 +27,8 @@ struct Imported {
     replaced: u64,
     left_out: u64,
     first_left_out: Option<String>,
+    /// The last batch failed, and a part of it may be in the database.
+    in_doubt: bool,
 }
 
 pub(super) fn run(args: &ImportArgs, out: &mut Output) -> Result<()> {
@@ -41,39 +43,75 @@ pub(super) fn run(args: &ImportArgs, out: &mut Output) -> Result<()> {
     bar.set_draw_target(ProgressDrawTarget::hidden());
     let imported = in_new_or_old(&args.collection.db, Options::default(), |engine| {
         refuse_member(engine)?;
-        let db = Database::with_engine(engine.clone())?;
-        let collection = db.collection_or_create(&args.collection.namespace)?;
+        let mut target = Target { engine, args, collection: None };
         let tell = |bar: &ProgressBar| show(bar, position.get(), total.max(position.get()));
         let mut imported = Imported::default();
-        let mut batch = Vec::with_capacity(BATCH);
-        loop {
-            let read = imported.inserted + imported.replaced + imported.left_out;
-            let next = documents.next().with_context(|| format!("{}: {read} documents were read", args.file.display()));
-            let document = match next {
-                Ok(document) => document,
-                Err(error) => {
-                    // What was read before is kept.
-                    imported.put(&collection, &mut batch, args)?;
-                    return Err(error);
-                }
-            };
-            let ended = document.is_none() || stop.asked();
-            batch.extend(document);
-            if ended || batch.len() == BATCH {
-                imported.put(&collection, &mut batch, args)?;
-                tell(&bar);
-            }
-            if ended {
-                stop.check()?;
-                return Ok(imported);
-            }
-        }
+        let done = imported.put_all(&mut documents, &mut target, &stop, || tell(&bar));
+        done.map_err(|cause| imported.failed(args, cause))?;
+        Ok(imported)
     });
     bar.finish_and_clear();
     print(args, &imported?, watch.elapsed().as_secs_f64(), out)
 }
 
+/// Where documents go: a collection that is made when the first of them have been read.
+struct Target<'a> {
+    engine: &'a spinney::Database,
+    args: &'a ImportArgs,
+    collection: Option<Collection>,
+}
+
+impl Target<'_> {
+    fn collection(&mut self) -> Result<&Collection> {
+        let made = match self.collection.take() {
+            Some(collection) => collection,
+            None => {
+                Database::with_engine(self.engine.clone())?.collection_or_create(&self.args.collection.namespace)?
+            }
+        };
+        Ok(self.collection.insert(made))
+    }
+}
+
 impl Imported {
+    /// Imports all documents; what was read before an error is kept.
+    fn put_all(
+        &mut self,
+        documents: &mut Documents,
+        target: &mut Target<'_>,
+        stop: &Stop,
+        tell: impl Fn(),
+    ) -> Result<()> {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let next = documents.next();
+            let ended = !matches!(next, Ok(Some(_))) || stop.asked();
+            let read = next.map(|document| batch.extend(document));
+            if batch.len() == BATCH || ended && !batch.is_empty() {
+                let args = target.args;
+                let collection = target.collection()?;
+                self.in_doubt = true;
+                self.put(collection, &mut batch, args)?;
+                self.in_doubt = false;
+                tell();
+            }
+            read?;
+            if ended {
+                return Ok(stop.check()?);
+            }
+        }
+    }
+
+    /// The error that ended the import, with how far it came.
+    fn failed(&self, args: &ImportArgs, cause: Error) -> Error {
+        let Self { inserted, replaced, left_out, in_doubt, .. } = self;
+        let at_least = if *in_doubt { "at least " } else { "" };
+        let imported = counted(inserted + replaced, "document was", "documents were");
+        let left_out = if *left_out == 0 { String::new() } else { format!(", {} left out", count(*left_out)) };
+        let why = failure::message(&cause);
+        cause.context(format!("{}: {why}; {at_least}{imported} imported{left_out}", args.file.display()))
+    }
+
     fn put(&mut self, collection: &Collection, batch: &mut Vec<DocumentBuf>, args: &ImportArgs) -> Result<()> {
         let options = WriteOptions { durability: Some(args.durability.into()), ..WriteOptions::default() };
         if args.replace {
@@ -109,7 +147,7 @@ impl Imported {
 }
 
 fn print(args: &ImportArgs, imported: &Imported, seconds: f64, out: &mut Output) -> Result<()> {
-    let Imported { inserted, replaced, left_out, first_left_out } = imported;
+    let Imported { inserted, replaced, left_out, first_left_out, .. } = imported;
     if args.json {
         out.json_line(&json!({
             "inserted": inserted, "replaced": replaced, "left_out": left_out, "first_left_out": first_left_out,

@@ -48,15 +48,15 @@ pub(super) fn run(args: &IndexesArgs, out: &mut Output) -> Result<()> {
             return Ok(());
         }
         let schema = collection.schema();
-        let mut list = text::Table::new(&["index", "keys", "options", "entries", "disk"]).left(3);
+        let mut list = text::Table::new(&["index", "keys", "options", "entries", "disk", "memory"]).left(3);
         for spec in &specs {
             let view = spec.view();
             let name = view.get("name").and_then(|name| name.as_str()).unwrap_or_default();
             let table = schema.index(name).map_or(&collection.state().table, |index| &index.table);
             let size = Size::of(&table.shape()?);
             let keys = view.get("key").map(|key| key.to_json()).unwrap_or_default();
-            let cells = [name.to_owned(), keys, options_of(spec), count(size.entries), bytes(size.disk_bytes)];
-            list.row(cells);
+            let numbers = [count(size.entries), bytes(size.disk_bytes), bytes(size.memory_bytes)];
+            list.row([name.to_owned(), keys, options_of(spec)].into_iter().chain(numbers));
         }
         Ok(write!(out, "{}", list.render_within(out.columns().unwrap_or(usize::MAX)))?)
     })

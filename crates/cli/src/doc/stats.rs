@@ -26,29 +26,32 @@ pub(super) fn run(args: &StatsArgs, out: &mut Output) -> Result<()> {
                 let Some(collection) = db.collection(&namespace)? else { continue };
                 let (shape, schema) = (collection.state().table.shape()?, collection.schema());
                 let size = Size::of(&shape);
-                let mut index_bytes = 0;
+                let (mut index_bytes, mut memory_bytes) = (0, size.memory_bytes);
                 for index in &schema.indexes {
-                    index_bytes += Size::of(&index.table.shape()?).disk_bytes;
+                    let size = Size::of(&index.table.shape()?);
+                    index_bytes += size.disk_bytes;
+                    memory_bytes += size.memory_bytes;
                 }
                 rows.push(json!({
                     "ns": namespace, "type": kind, "entries": size.entries, "disk": size.disk_bytes,
                     "trees": shape.trees, "indexes": schema.indexes.len() + 1, "index_disk": index_bytes,
+                    "memory": memory_bytes,
                 }));
             }
         }
         if args.json {
             return out.json(&rows);
         }
-        let header = ["collection", "type", "entries", "disk", "trees", "indexes", "disk of indexes"];
+        let header = ["collection", "type", "entries", "disk", "trees", "indexes", "disk of indexes", "memory"];
         let mut list = text::Table::new(&header).left(2);
         for row in &rows {
             let words = ["ns", "type"].map(|name| row[name].as_str().unwrap_or_default().to_owned());
             let number = |name: &str| row[name].as_u64();
             let counted = |name: &str| number(name).map(count).unwrap_or_default();
             let sized = |name: &str| number(name).map(bytes).unwrap_or_default();
-            let numbers =
-                [counted("entries"), sized("disk"), counted("trees"), counted("indexes"), sized("index_disk")];
-            list.row(words.into_iter().chain(numbers));
+            let entries = [counted("entries"), sized("disk"), counted("trees")];
+            let indexes = [counted("indexes"), sized("index_disk"), sized("memory")];
+            list.row(words.into_iter().chain(entries).chain(indexes));
         }
         Ok(write!(out, "{}", list.render_within(out.columns().unwrap_or(usize::MAX)))?)
     })

@@ -14,7 +14,7 @@ const RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// How records are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// With commas.
     Csv,
     /// With tabs; fields may have escapes.
@@ -22,7 +22,7 @@ pub(super) enum Form {
 }
 
 /// Records that are being read.
-pub(super) struct Delimited<R> {
+pub(crate) struct Delimited<R> {
     lines: Lines<R>,
     form: Form,
     columns: Vec<String>,
@@ -36,7 +36,7 @@ pub(super) struct Delimited<R> {
 
 impl<R: Read> Delimited<R> {
     /// The records of a text, whose first one has the names of the columns unless they are given.
-    pub(super) fn new(lines: Lines<R>, form: Form, columns: Option<&[String]>) -> Result<Self> {
+    pub(crate) fn new(lines: Lines<R>, form: Form, columns: Option<&[String]>) -> Result<Self> {
         let (text, fields, ends) = (Vec::new(), Vec::new(), Vec::new());
         let mut records = Self { lines, form, columns: Vec::new(), text, number: 0, fields, ends };
         match columns {
@@ -60,7 +60,7 @@ impl<R: Read> Delimited<R> {
     }
 
     /// Goes to the next record.
-    pub(super) fn advance(&mut self) -> Result<Step> {
+    pub(crate) fn advance(&mut self) -> Result<Step> {
         let step = self.read()?;
         let (fields, columns) = (self.ends.len(), self.columns.len());
         if matches!(step, Step::Row) && fields != columns {
@@ -71,23 +71,23 @@ impl<R: Read> Delimited<R> {
     }
 
     /// The names of the columns; none in a text without records.
-    pub(super) fn columns(&self) -> &[String] {
+    pub(crate) fn columns(&self) -> &[String] {
         &self.columns
     }
 
     /// A field of the record.
-    pub(super) fn field(&self, at: usize) -> &[u8] {
+    pub(crate) fn field(&self, at: usize) -> &[u8] {
         let from = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.fields[from..self.ends[at]]
     }
 
     /// The number of the record's first line.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     /// The record as it is written, without the end of its line; of one whose quotes are wrong the first line.
-    pub(super) fn text(&self) -> &[u8] {
+    pub(crate) fn text(&self) -> &[u8] {
         without_end(&self.text)
     }
 

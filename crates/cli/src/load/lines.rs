@@ -5,7 +5,7 @@ use spinney::base::key::VALUE_BYTES_MAX;
 use std::io::{BufRead as _, BufReader, Read};
 
 /// Splits a text into lines.
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     reader: BufReader<R>,
     number: u64,
     line: Vec<u8>,
@@ -16,13 +16,13 @@ pub(super) struct Lines<R> {
 
 impl<R: Read> Lines<R> {
     /// The lines of `reader`.
-    pub(super) fn new(reader: R) -> Self {
+    pub(crate) fn new(reader: R) -> Self {
         let reader = BufReader::with_capacity(256 << 10, reader);
         Self { reader, number: 0, line: Vec::new(), unread: Vec::new(), unread_at: 0 }
     }
 
     /// Goes to the next line that is not empty; false at the end.
-    pub(super) fn advance(&mut self) -> Result<bool> {
+    pub(crate) fn advance(&mut self) -> Result<bool> {
         while self.advance_any()? {
             if !self.line().trim_ascii().is_empty() {
                 return Ok(true);
@@ -32,7 +32,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// Goes to the next line; false at the end.
-    pub(super) fn advance_any(&mut self) -> Result<bool> {
+    pub(crate) fn advance_any(&mut self) -> Result<bool> {
         self.number += 1;
         self.line.clear();
         if self.unread_at < self.unread.len() {
@@ -51,22 +51,22 @@ impl<R: Read> Lines<R> {
     }
 
     /// The line without its end (`\n` or `\r\n`).
-    pub(super) fn line(&self) -> &[u8] {
+    pub(crate) fn line(&self) -> &[u8] {
         without_end(&self.line)
     }
 
     /// The line with its end.
-    pub(super) fn whole(&self) -> &[u8] {
+    pub(crate) fn whole(&self) -> &[u8] {
         &self.line
     }
 
     /// The number of the line.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     /// Has whole lines come again: the last ones that came, of which line `number` came before them.
-    pub(super) fn unread(&mut self, lines: &[u8], number: u64) {
+    pub(crate) fn unread(&mut self, lines: &[u8], number: u64) {
         self.unread.drain(..self.unread_at);
         self.unread.splice(..0, lines.iter().copied());
         self.unread_at = 0;
@@ -75,7 +75,7 @@ impl<R: Read> Lines<R> {
 }
 
 /// A line without its end.
-pub(super) fn without_end(line: &[u8]) -> &[u8] {
+pub(crate) fn without_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }

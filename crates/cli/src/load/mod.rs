@@ -8,14 +8,14 @@
 //! 5. A load into an unlogged table succeeds only after a flush of it.
 
 pub(crate) mod args;
-mod delimited;
+pub(crate) mod delimited;
 mod fields;
 #[cfg(test)]
 mod fuzzed;
-mod lines;
+pub(crate) mod lines;
 mod rows;
 mod skipped;
-mod step;
+pub(crate) mod step;
 
 use crate::entries::counts;
 use crate::escape::one_line;

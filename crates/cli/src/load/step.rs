@@ -3,7 +3,7 @@
 use anyhow::Error;
 
 /// What comes next.
-pub(super) enum Step {
+pub(crate) enum Step {
     /// A row.
     Row,
     /// One that is wrong; what is behind it can be read.

@@ -46,8 +46,14 @@ pub(crate) struct ServeArgs {
     /// File with the key that the members of the replica set share, in base64: members log in by it; implies --auth
     #[arg(long = "keyFile", alias = "key-file", value_name = "FILE", requires = "replica_set")]
     pub(super) key_file: Option<PathBuf>,
-    /// MiB of the log that are kept for change streams and for writes that are sent again; with --replSet
-    #[arg(long = "oplogSize", alias = "oplog-size", value_name = "MIB", default_value_t = 1024)]
+    /// MiB of the log that are kept for change streams and for writes that are sent again
+    #[arg(
+        long = "oplogSize",
+        alias = "oplog-size",
+        value_name = "MIB",
+        default_value_t = 1024,
+        requires = "replica_set"
+    )]
     pub(super) oplog_size: u32,
     /// Clients must log in. While there are no users, a client of this machine may create the first one in `admin`
     #[arg(long)]

@@ -160,8 +160,9 @@ fn argument(serve: &Command, arg: &Arg, setting: &Setting) -> Result<Option<Stri
         // What one option needs beside it is seen when all are there; the database stands twice here when it is it.
         Err(error) if matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue) => {
             let told = error.to_string();
-            let told = told.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            bail!("{origin}: {told}")
+            // Behind an empty line comes what is told of all options.
+            let told: Vec<_> = told.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+            bail!("{origin}: {}", told.join(" ").trim_start_matches("error: "))
         }
         _ => Ok(Some(argument)),
     }
@@ -224,7 +225,10 @@ mod tests {
             ("auth = \"yes\"\n", ":1: auth is true or false"),
             ("\nlisten = true\n", ":2: listen is a string or a whole number"),
             ("connections = 0\n", ":1: invalid value '0' for '--connections <N>'"),
-            ("journal = \"never\"\n", ":1: invalid value 'never' for '--journal <DURABILITY>'"),
+            (
+                "journal = \"never\"\n",
+                ":1: invalid value 'never' for '--journal <DURABILITY>' [possible values: sync, interval, buffered]",
+            ),
             ("listen = \"a\"\nlisten = \"b\"\n", ":2: "),
             ("listen = \n", ":1: "),
         ] {

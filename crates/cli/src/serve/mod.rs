@@ -6,21 +6,24 @@ mod limits;
 mod member;
 mod notify;
 
+use crate::failure::Usage;
 use crate::output::Output;
 use crate::prometheus;
 use crate::store::in_new_or_old;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Error, Result, bail};
 use args::ServeArgs;
 use member::Part;
 use notify::Notify;
+use spinney::base::num::u64_of;
 use spinney::{Database, Options};
 use spinney_document::command::{Service, ServiceOptions};
+use spinney_lab::text::counted;
 use spinney_lab::{Stop, signals};
 use spinney_replica::Status;
 use spinney_server::auth::MemberKey;
 use spinney_server::base::log::Log;
 use spinney_server::{Listening, Running, Settings, Tls, start};
-use std::io::Write as _;
+use std::io::{self, ErrorKind, Write as _};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -114,7 +117,18 @@ fn wait_for_the_end(running: &Running, stop: &Stop) -> Result<()> {
 }
 
 fn listen(address: &str) -> Result<TcpListener> {
-    TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))
+    TcpListener::bind(address).map_err(|error| cannot_listen(address, error))
+}
+
+/// Why it is not possible to listen on a TCP address.
+fn cannot_listen(address: &str, error: io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::InvalidInput => {
+            let what = format!("{address} is no address to listen on: give a host and a port, as in 127.0.0.1:27017");
+            Usage(what).into()
+        }
+        _ => Error::new(error).context(format!("cannot listen on {address}")),
+    }
 }
 
 /// Where the server listens.
@@ -126,7 +140,7 @@ fn sockets(args: &ServeArgs) -> Result<Vec<Listening>> {
         }
         _ => Listening::tcp(&args.listen),
     };
-    let mut sockets = vec![tcp.with_context(|| format!("cannot listen on {}", args.listen))?];
+    let mut sockets = vec![tcp.map_err(|error| cannot_listen(&args.listen, error))?];
     if let Some(path) = &args.unix {
         let socket = Listening::unix(path).with_context(|| format!("cannot listen on {}", path.display()))?;
         sockets.push(socket);
@@ -154,16 +168,18 @@ fn settings(args: &ServeArgs, log: &Log) -> Settings {
 /// Prints what is served, and where.
 fn tell(args: &ServeArgs, db: &spinney_document::Database, running: &Running, out: &mut Output) -> Result<()> {
     let databases = db.list_databases();
-    let collections: usize = databases.iter().map(|database| db.list_collections(database).len()).sum();
+    let collections: u64 = databases.iter().map(|database| u64_of(db.list_collections(database).len())).sum();
     let mut trees = 0;
     for table in db.engine().tables()? {
         trees += table.shape()?.trees;
     }
     writeln!(
         out,
-        "serving {}: {} databases, {collections} collections, {trees} trees",
+        "serving {}: {}, {}, {}",
         args.db.path.display(),
-        databases.len()
+        counted(u64_of(databases.len()), "database", "databases"),
+        counted(collections, "collection", "collections"),
+        counted(trees, "tree", "trees"),
     )?;
     for socket in running.listening() {
         let at = socket.connection_string();

@@ -54,7 +54,7 @@ pub(super) fn parse(line: &str, path: &Path) -> Result<Line> {
     }
     let path = path.as_os_str().to_owned();
     let before = ["spinney".into(), verb.into(), path];
-    match Cli::try_parse_from(before.into_iter().chain(rest.iter().map(Into::into))) {
+    match Cli::of(before.into_iter().chain(rest.iter().map(Into::into))) {
         Ok(cli) => {
             check_flags(&cli.command)?;
             Ok(Line::Shared(Box::new(cli.command)))

@@ -412,6 +412,7 @@ impl Catalog {
             Entry::Collection(state) => state.change(self.change_wait(), |schema| {
                 let dropped = event("drop", namespace.as_str(), schema.uuid).finish();
                 let until = self.commit(Some(dropped), |txn, until| {
+                    txn.makes_room();
                     self.put_past(txn, state, schema, until)?;
                     txn.delete(&self.table, namespace.as_str())
                 })?;
@@ -639,7 +640,11 @@ impl Catalog {
                     told.push(index.spec.document());
                 });
                 told.close().close();
-                self.put_row(state.number, &changed, were_ready.then(|| told.finish()))?;
+                let row = row::encode(state.number, &changed);
+                self.commit(were_ready.then(|| told.finish()), |txn, _| {
+                    txn.makes_room();
+                    txn.put(&self.table, changed.namespace.as_str(), row.as_bytes())
+                })?;
             }
             Ok((changed, !schema.dropped))
         })?;
@@ -677,7 +682,11 @@ impl Catalog {
         let next = self.changing.lock();
         let number = next.to_le_bytes();
         let told = Some(database_event("dropDatabase", database));
-        self.commit(told, |txn, _| txn.put(&self.table, NUMBER_KEY, number)).map(drop)
+        let commit = self.commit(told, |txn, _| {
+            txn.makes_room();
+            txn.put(&self.table, NUMBER_KEY, number)
+        });
+        commit.map(drop)
     }
 
     fn put_past(

@@ -154,3 +154,34 @@ fn a_damaged_block_fails_what_asks_for_it_and_nothing_else() {
     assert_eq!(ids(&service, "good").len(), DOCUMENTS + 1);
     is_valid(&service, "bad");
 }
+
+#[test]
+fn what_is_dropped_makes_room_on_a_disk_that_is_full() {
+    let machine = SimEnv::new(3);
+    machine.set_space(8 << 20);
+    // The log is kept for change streams, for which a drop leaves a row.
+    let options = Options::default().memory_bytes(1 << 20).log_segment_bytes(64 << 10).log_keep_bytes(64 << 10);
+    let engine = spinney::Database::builder("/db").options(options).env(machine.env()).open().unwrap();
+    let service = Service::new(Database::with_engine(engine).unwrap());
+    run(&service, r#"{"createIndexes":"c","indexes":[{"key":{"a":1},"name":"a"}]}"#).unwrap();
+    let mut state = 1_u64;
+    let mut insert = |id: u32, collection: &str| {
+        // Text that does not compress, by Knuth's multiplier and increment.
+        let text: String = (0..60)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                format!("{state:016x}")
+            })
+            .collect();
+        run(&service, &format!(r#"{{"insert":"{collection}","documents":[{{"_id":{id},"a":"{text}"}}]}}"#))
+    };
+    let is_full = |reply: &DocumentBuf| reply.view().to_json().contains(r#""code":14031"#);
+    let filled = (0..).find(|id| insert(*id, "c").map_or_else(|error| error.0 == 14031, |reply| is_full(&reply)));
+    assert!(filled.is_some_and(|documents| documents > 1000), "{filled:?}");
+    for drop in [r#"{"dropIndexes":"c","index":"a"}"#, r#"{"drop":"c"}"#, r#"{"dropDatabase":1}"#] {
+        run(&service, drop).unwrap();
+    }
+    machine.advance(std::time::Duration::from_secs(5));
+    let reply = insert(1, "d").unwrap();
+    assert!(!is_full(&reply), "{reply:?}");
+}

@@ -43,6 +43,8 @@ pub struct Changes {
     logged: Section,
     unlogged: Section,
     erases: bool,
+    /// The program says that what it does then gives space back.
+    makes_room: bool,
     /// Bytes of the note with its length; 0 without one.
     note_bytes: usize,
     /// What an earlier payload of the log has of the encoded changes of logged tables and the note.
@@ -256,10 +258,15 @@ impl Changes {
         self.erases
     }
 
-    /// Whether nothing is put or merged by them.
+    /// Has them count as changes that make room on the disk.
+    pub const fn set_makes_room(&mut self) {
+        self.makes_room = true;
+    }
+
+    /// Whether they make room on the disk: the program says so, or nothing is put or merged by them.
     #[must_use]
-    pub fn only_delete(&self) -> bool {
-        self.iter().all(|change| change.kind == Kind::RangeDelete || change.kind.is_tombstone())
+    pub fn makes_room(&self) -> bool {
+        self.makes_room || self.iter().all(|change| change.kind == Kind::RangeDelete || change.kind.is_tombstone())
     }
 
     /// Bytes of the encoded changes.
@@ -296,7 +303,7 @@ impl Changes {
     pub fn clear(&mut self) {
         self.logged.clear();
         self.unlogged.clear();
-        (self.erases, self.note_bytes, self.base) = (false, 0, None);
+        (self.erases, self.makes_room, self.note_bytes, self.base) = (false, false, 0, None);
     }
 
     /// The changes in the order of their seqnums: those of logged tables first, each kind in the order in which it was

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use rustls::RootCertStore;
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// Why the files of TLS cannot be used: the file, and what is wrong with it. Keys are never part of it.
@@ -37,10 +37,10 @@ impl TlsError {
 /// # Errors
 /// When the file cannot be read or has none.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let wrong = |error: &dyn fmt::Display| TlsError(format!("{} has no certificate: {error}", path.display()));
-    let read = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
-    let all = read.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(&error))?;
-    if all.is_empty() { Err(wrong(&"it is not in PEM")) } else { Ok(all) }
+    let wrong = |error| unread(path, "certificate", error);
+    let read = CertificateDer::pem_file_iter(path).map_err(wrong)?;
+    let all = read.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    if all.is_empty() { Err(wrong(pem::Error::NoItemsFound)) } else { Ok(all) }
 }
 
 /// The private key in a file.
@@ -48,8 +48,17 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsErro
 /// # Errors
 /// When the file cannot be read or has none.
 pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(path)
-        .map_err(|error| TlsError(format!("{} has no private key: {error}", path.display())))
+    PrivateKeyDer::from_pem_file(path).map_err(|error| unread(path, "private key", error))
+}
+
+/// Why there is nothing of a kind in a file.
+fn unread(path: &Path, what: &str, error: pem::Error) -> TlsError {
+    let path = path.display();
+    TlsError(match error {
+        pem::Error::Io(error) => format!("cannot read {path}: {error}"),
+        pem::Error::NoItemsFound => format!("{path} has no {what} in PEM"),
+        error => format!("{path} has no {what}: {error}"),
+    })
 }
 
 /// The certificates in a file, as those that may sign others.

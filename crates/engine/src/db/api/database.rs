@@ -682,8 +682,8 @@ impl DatabaseBuilder {
     /// # Errors
     /// `Invalid` when there is no database, and when `out` is not empty or lies within it; `Locked` when another
     /// process has it open; `Corruption` when no manifest can be read, without which nothing can be salvaged;
-    /// `Unsupported` for a newer format; `Io` and `Full` when the copy cannot be written: what is there of it then is
-    /// no database.
+    /// `Unsupported` for a newer format; `Io` and `Full` when the copy cannot be written, which is removed again
+    /// then.
     pub fn salvage_to(self, out: impl AsRef<Path>, mut told: impl FnMut(SalvageProgress)) -> Result<SalvagedCopy> {
         let env = self.env.unwrap_or_else(Env::os);
         salvage_to::salvage_to(&env, &self.path, out.as_ref(), &self.registered, &mut told)

@@ -61,6 +61,7 @@ pub struct Transaction {
     /// unseen writes.
     savepoints: Vec<(u64, Writes, usize)>,
     note: Vec<u8>,
+    makes_room: bool,
     pub(super) locks: Option<RowLocks>,
     pub(super) lock_wait: Duration,
 }
@@ -122,6 +123,7 @@ impl Transaction {
             unseen: UnseenWrites::default(),
             savepoints: Vec::new(),
             note: Vec::new(),
+            makes_room: false,
             locks: None,
             lock_wait: LOCK_WAIT,
         }
@@ -543,6 +545,11 @@ impl Transaction {
         self.note = note.as_ref().to_vec();
     }
 
+    /// Says that the commit makes room on the disk, as [`Batch::makes_room`] does.
+    pub const fn makes_room(&mut self) {
+        self.makes_room = true;
+    }
+
     /// Whether there is something to commit: a write that was not rolled back, or a note.
     #[must_use]
     pub fn has_writes(&self) -> bool {
@@ -579,6 +586,9 @@ impl Transaction {
         }
         self.unseen.add_to(&mut batch);
         batch.note(&self.note);
+        if self.makes_room {
+            batch.makes_room();
+        }
         batch
     }
 

@@ -1,5 +1,6 @@
 //! How a database comes to be open, and how it is closed.
 
+mod advice;
 mod close;
 pub(crate) mod core;
 pub(crate) mod opening;

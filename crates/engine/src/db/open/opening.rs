@@ -46,6 +46,7 @@ use crate::table::manifest::{Manifest, RESERVE_BYTES};
 use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
 
+use super::advice;
 use super::core::Core;
 use super::own_trees::own_trees;
 use super::recovery::{OnReplay, Recovery, Replay};
@@ -142,7 +143,8 @@ impl Found {
         let wakers = Arc::<Wakers>::default();
         let events = registered.events.clone();
         let tables = TableSet::new(registered, Arc::clone(&wakers));
-        TreeOpener::new(&files, &tables, &dir, &catalog, &entries).open(&catalog)?;
+        let opener = TreeOpener::new(&files, &tables, &dir, &catalog, &entries);
+        opener.open(&catalog).map_err(|error| advice::of_trees(error, &dir))?;
         let place = (&env, &*dir, &*leases);
         let manifest = create_manifest(place, manifest_id, &mut catalog, &entries, &log_dir.path)?;
         files.skip_ids(catalog.next_file);
@@ -242,16 +244,11 @@ fn unused_file(catalog: &Catalog, entries: &[DirEntry]) -> FileId {
 
 /// The catalog, a new one for a new database, and where the redo log is.
 fn load_catalog(env: &Env, dir: &Path, options: &Options, manifest: Option<FileId>) -> Result<(Catalog, LogDir)> {
-    let advise = |error: Error| match error.kind() {
-        ErrorKind::Corruption => error
-            .advice(format_args!("to go on with its copy or another manifest, run spinney salvage {}", dir.display())),
-        _ => error,
-    };
     let loaded = match manifest {
         Some(id) => Manifest::load_by_id(env, dir, id).map(Some),
         None => Manifest::load(env, dir).map(|loaded| loaded.map(|(catalog, _)| catalog)),
     };
-    if let Some(catalog) = loaded.map_err(advise)? {
+    if let Some(catalog) = loaded.map_err(|error| advice::of_manifest(error, dir))? {
         catalog.check_built()?;
         let log_dir = LogDir::find(env, dir, options, &catalog)?;
         return Ok((catalog, log_dir));
@@ -300,7 +297,7 @@ pub(super) fn check_directory(dir: &Path, entries: &[DirEntry], create: bool) ->
     };
     if let Some(entry) = entries.iter().find(of_database) {
         let what = format!("the file is missing, though the directory holds '{}' of a database", entry.name);
-        return Err(Error::corruption(&dir.join(files::CURRENT), 0, what));
+        return Err(advice::of_manifest(Error::corruption(&dir.join(files::CURRENT), 0, what), dir));
     }
     if !create {
         return Err(files::no_database(dir));

@@ -28,6 +28,7 @@ use crate::table::catalog::Catalog;
 use crate::table::files::{self, FileKind};
 use crate::table::manifest::Manifest;
 
+use super::advice;
 use super::core::Core;
 use super::opening::{Found, Loaded, check_directory, list_or_create, log_options};
 use super::reader::{Reader, Source};
@@ -101,7 +102,10 @@ impl Lease {
     fn take(source: &Source) -> Result<Self> {
         let Source { env, path: dir, .. } = source;
         loop {
-            let in_force = || Manifest::in_force(env, dir)?.ok_or_else(|| files::no_database(dir));
+            let in_force = || {
+                let in_force = Manifest::in_force(env, dir).map_err(|error| advice::of_manifest(error, dir))?;
+                in_force.ok_or_else(|| files::no_database(dir))
+            };
             let id = in_force()?;
             let trees = share(source, FileKind::Manifest, id)?;
             let log = share(source, FileKind::ManifestCopy, id)?;

@@ -38,7 +38,7 @@ pub(super) struct DiskSpace {
 impl DiskSpace {
     /// Refuses changes that the disk may have no room for. Deletions pass: they make room.
     pub(super) fn check(&self, state: &State, budget: &WriteBudget, changes: &Changes) -> Result<()> {
-        if !self.is_tight.load(Ordering::Relaxed) || changes.only_delete() {
+        if !self.is_tight.load(Ordering::Relaxed) || changes.makes_room() {
             return Ok(());
         }
         let missing = self.missing(state, budget.memtable_bytes() + u64_of(changes.bytes()));

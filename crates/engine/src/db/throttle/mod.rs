@@ -59,7 +59,7 @@ impl Throttle {
         }
         self.space.check(&self.state, &self.budget, changes)?;
         // Deletions make room on the disk: a share of memory is kept for them.
-        let passes = || !self.budget.is_full_for_deletes() && changes.only_delete();
+        let passes = || !self.budget.is_full_for_deletes() && changes.makes_room();
         if !self.queue.is_closed(&self.budget) || passes() { Ok(None) } else { self.stall(bytes) }
     }
 

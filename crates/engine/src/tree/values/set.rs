@@ -69,7 +69,9 @@ impl ValueFiles {
     fn place(&self, pointer: &[u8]) -> Result<(&ValueFile, ValuePointer)> {
         let pointer = ValuePointer::decode(pointer)?;
         let missing = || {
-            let message = format!("an entry points into value file {}, to which its run does not refer", pointer.file);
+            let file = pointer.file;
+            let message =
+                format!("an entry points into value file {file}, which cannot be opened or is not of its run");
             Error::new(ErrorKind::Corruption, message)
         };
         Ok((self.find(pointer.file).ok_or_else(missing)?, pointer))

@@ -123,10 +123,10 @@ pub(crate) fn salvage_to(
     let mut source = Source::new(env, &dir, &catalog);
     let log = source.read_log()?;
     let mut target = Target::create(env, &out, source.seqnum_floor)?;
-    let mut tables = Vec::new();
-    for (id, record) in &catalog.tables {
-        tables.push(source.copy_table(*id, record, registered, &mut target, told)?);
-    }
+    let copied =
+        catalog.tables.iter().map(|(id, record)| source.copy_table(*id, record, registered, &mut target, told));
+    let copied: Result<Vec<_>> = copied.collect();
+    let mut tables = copied.inspect_err(|_| target.remove())?;
     target.finish(&catalog)?;
     tables.sort_by(|a, b| a.name.cmp(&b.name));
     let mut copy = SalvagedCopy { tables, log, manifest: None, mended: None };

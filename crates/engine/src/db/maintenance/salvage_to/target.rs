@@ -134,8 +134,18 @@ impl<'a> Target<'a> {
     pub(super) fn finish(mut self, source: &Catalog) -> Result<()> {
         self.catalog.next_table = source.next_table;
         let (id, _, _) = self.new_file(FileKind::Manifest);
-        Manifest::create(self.env, &self.dir, id, &self.catalog)?;
-        sync_above(self.env, &self.dir)
+        let made = Manifest::create(self.env, &self.dir, id, &self.catalog).map(drop);
+        made.and_then(|()| sync_above(self.env, &self.dir)).inspect_err(|_| self.remove())
+    }
+
+    /// Removes what was written; first the file that would make it a database.
+    pub(super) fn remove(&self) {
+        drop(self.env.fs.remove(&self.dir.join(files::CURRENT)));
+        for entry in self.env.fs.list(&self.dir).unwrap_or_default() {
+            if files::parse(&entry.name).is_some() {
+                drop(self.env.fs.remove(&self.dir.join(&entry.name)));
+            }
+        }
     }
 }
 

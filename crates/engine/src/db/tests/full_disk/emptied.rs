@@ -78,6 +78,33 @@ const VERBS: [(&str, Verb); 4] = [
 ];
 
 #[test]
+fn a_commit_that_makes_room_by_what_follows_is_let_through_on_a_disk_that_is_full() {
+    let sim = SimEnv::new(1);
+    sim.set_space(SPACE);
+    let db = open_small(&sim);
+    let table = create_small(&db, Layout::Lsm);
+    let rows = fill(&db, &table);
+    let mut batch = Batch::new();
+    for number in rows..rows + 10 {
+        batch.put(&table, key(number), [7; VALUE_BYTES]);
+    }
+    let refused = |batch: &Batch| db.write_with(batch, Durability::Buffered).unwrap_err().kind() == ErrorKind::Full;
+    assert!(refused(&batch));
+    batch.makes_room();
+    db.write_with(&batch, Durability::Buffered).unwrap();
+    batch.clear();
+    for number in rows..rows + 10 {
+        batch.put(&table, key(number), [7; VALUE_BYTES]);
+    }
+    assert!(refused(&batch), "a batch that was cleared says nothing");
+    let mut txn = db.begin();
+    txn.put(&table, "row", [7; 10 * VALUE_BYTES]).unwrap();
+    txn.makes_room();
+    txn.commit_with(Durability::Buffered).unwrap();
+    db.drop_table("t").unwrap();
+}
+
+#[test]
 fn each_way_to_delete_makes_room_on_a_disk_that_is_full() {
     for layout in LAYOUTS {
         for (what, verb) in VERBS {
