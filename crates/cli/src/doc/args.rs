@@ -211,7 +211,7 @@ pub(crate) struct IndexesArgs {
 /// Show the collections with their documents, sizes and indexes
 ///
 /// Entries are counted as the trees hold them: a document that was changed or deleted counts more than once until it is
-/// compacted. `disk` is of the documents, `memory` what the documents and all indexes have in memory and in the redo log
+/// compacted. `disk` is of the documents; `memory` is what documents and indexes have in memory, and in the redo log
 /// only.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

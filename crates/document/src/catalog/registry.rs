@@ -412,8 +412,7 @@ impl Catalog {
             Entry::Collection(state) => state.change(self.change_wait(), |schema| {
                 let dropped = event("drop", namespace.as_str(), schema.uuid).finish();
                 let until = self.commit(Some(dropped), |txn, until| {
-                    txn.makes_room();
-                    self.put_past(txn, state, schema, until)?;
+                    self.put_past(txn.makes_room(), state, schema, until)?;
                     txn.delete(&self.table, namespace.as_str())
                 })?;
                 self.recorder.ended(past_of(state, schema, until));
@@ -641,10 +640,9 @@ impl Catalog {
                 });
                 told.close().close();
                 let row = row::encode(state.number, &changed);
-                self.commit(were_ready.then(|| told.finish()), |txn, _| {
-                    txn.makes_room();
-                    txn.put(&self.table, changed.namespace.as_str(), row.as_bytes())
-                })?;
+                let name = changed.namespace.as_str();
+                let told = were_ready.then(|| told.finish());
+                self.commit(told, |txn, _| txn.makes_room().put(&self.table, name, row.as_bytes()))?;
             }
             Ok((changed, !schema.dropped))
         })?;
@@ -682,11 +680,7 @@ impl Catalog {
         let next = self.changing.lock();
         let number = next.to_le_bytes();
         let told = Some(database_event("dropDatabase", database));
-        let commit = self.commit(told, |txn, _| {
-            txn.makes_room();
-            txn.put(&self.table, NUMBER_KEY, number)
-        });
-        commit.map(drop)
+        self.commit(told, |txn, _| txn.makes_room().put(&self.table, NUMBER_KEY, number)).map(drop)
     }
 
     fn put_past(

@@ -195,8 +195,9 @@ impl Batch {
     /// Says that the commit makes room on the disk by what the program does after it, as one that takes the name of a
     /// table out of a row before the table is dropped. On a full disk it is let through, as commits are that delete
     /// only; it should be no longer than a few KiB, since the room that is kept for such commits is small.
-    pub const fn makes_room(&mut self) {
+    pub const fn makes_room(&mut self) -> &mut Self {
         self.changes.set_makes_room();
+        self
     }
 
     /// Adds a change such as a [record](crate::decode_record) or the change feed has it, of a table that may have

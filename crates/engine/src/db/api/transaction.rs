@@ -546,8 +546,9 @@ impl Transaction {
     }
 
     /// Says that the commit makes room on the disk, as [`Batch::makes_room`] does.
-    pub const fn makes_room(&mut self) {
+    pub const fn makes_room(&mut self) -> &mut Self {
         self.makes_room = true;
+        self
     }
 
     /// Whether there is something to commit: a write that was not rolled back, or a note.
