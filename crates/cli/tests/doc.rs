@@ -97,6 +97,7 @@ fn bad_input_is_told_in_the_words_of_the_caller() {
         (vec!["doc", "find", "db", "app.things", "{a"], 2, "FILTER"),
         (vec!["doc", "find", "db", "app.things", r#"{"$foo":1}"#], 1, "unknown top level operator: $foo"),
         (vec!["doc", "find", "db", "app.none"], 1, "no collection app.none"),
+        (vec!["doc", "find", "db", "app"], 2, "as in shop.orders"),
         (vec!["doc", "find", "db", "app.things", "--hint", "x"], 1, "hint"),
         (vec!["doc", "import", "db", "app.things", "in.txt"], 1, "cannot read in.txt"),
         (vec!["doc", "import", "db", "app.things", &wrong], 1, "line 2"),

@@ -34,8 +34,12 @@ pub(crate) struct CollectionArgs {
     #[command(flatten)]
     pub(super) db: DbArgs,
     /// The collection with its database, as in shop.orders
-    #[arg(value_name = "NS", add = ArgValueCompleter::new(complete::collections))]
+    #[arg(value_name = "NS", value_parser = namespace, add = ArgValueCompleter::new(complete::collections))]
     pub(super) namespace: String,
+}
+
+fn namespace(text: &str) -> Result<String, &'static str> {
+    if text.contains('.') { Ok(text.to_owned()) } else { Err("it has its database before a dot, as in shop.orders") }
 }
 
 /// How documents are written in a file.

@@ -118,8 +118,13 @@ impl Conversation<'_> {
             Ok(message) => message,
             Err(error) => {
                 self.reply(header.request_id, failed(&error).as_bytes(), form)?;
-                // The next message can be read when only a document was wrong.
-                let of_document = [ErrorCode::INVALID_BSON, ErrorCode::OVERFLOW, ErrorCode::BSON_OBJECT_TOO_LARGE];
+                // The next message can be read when only a document was wrong, or there were too many.
+                let of_document = [
+                    ErrorCode::INVALID_BSON,
+                    ErrorCode::OVERFLOW,
+                    ErrorCode::BSON_OBJECT_TOO_LARGE,
+                    ErrorCode::INVALID_LENGTH,
+                ];
                 return if of_document.contains(&error.code()) { Ok(()) } else { Err(End::Protocol(error)) };
             }
         };

@@ -51,6 +51,12 @@ fn invalid_documents_are_answered_and_the_connection_goes_on() {
     }
     client.send_body(OpCode::Message, &[&[0; 5][..], &nested].concat());
     assert_eq!(number(&client.reply().unwrap().0, "code"), 15);
+    // More documents than a batch may have.
+    let insert = DocumentBuf::from_json(r#"{"insert": "c", "$db": "app"}"#).unwrap();
+    let documents = [&b"documents\0"[..], &[5, 0, 0, 0, 0].repeat(100_001)].concat();
+    let len = u32::try_from(documents.len() + 4).unwrap().to_le_bytes();
+    client.send_body(OpCode::Message, &[&[0; 5][..], insert.as_bytes(), &[1], &len, &documents].concat());
+    assert_eq!(number(&client.reply().unwrap().0, "code"), 16);
     client.ok("admin", r#"{"ping": 1}"#);
 }
 
