@@ -86,3 +86,52 @@ pub(crate) fn is_lack(error: &Error) -> bool {
 pub(crate) fn settle<T>(state: &State, result: Result<T>) -> Result<T> {
     result.map_err(|error| if leaves_unchanged(&error) { error } else { state.poison(error) })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::db::{Database, Options};
+    use crate::env::sim::SimEnv;
+
+    /// A job that needs free bytes, and tells whether it ran.
+    struct Asking<'r> {
+        free: u64,
+        ran: &'r Cell<bool>,
+    }
+
+    impl Job for Asking<'_> {
+        fn needs(&self) -> Needs {
+            Needs { free: self.free, inputs: 0 }
+        }
+
+        fn run(self, _: JobContext<'_>) -> Result<Step> {
+            self.ran.set(true);
+            Ok(Step::Done)
+        }
+    }
+
+    #[test]
+    fn a_job_runs_only_where_its_bytes_are_free() {
+        let sim = SimEnv::new(1);
+        sim.set_free(1 << 30);
+        let options = Options { memory_bytes: 4 << 20, ..Options::default() };
+        let db = Database::builder("/db").env(sim.env()).options(options).open().unwrap();
+        let core = db.core();
+        let context = JobContext { state: &core.state, throttle: &core.throttle };
+        let free = core.throttle.space_for_jobs().unwrap();
+        assert!(free > 0);
+        let ran = Cell::new(false);
+        let perform = |free| (context.perform(Asking { free, ran: &ran }).unwrap(), ran.take());
+        assert_eq!(perform(free / 2), (Step::Done, true));
+        // Spare segments of the log may take some meanwhile.
+        assert!(matches!(perform(2 * free), (Step::NoSpace(missing), false) if missing >= free));
+        let table = db.create_table("t", crate::table::TableOptions::default()).unwrap();
+        let by_hand = |free| context.perform_by_hand(table.state(), Asking { free, ran: &ran }, "Wait");
+        assert_eq!(by_hand(free / 2).unwrap(), Step::Done);
+        assert!(ran.take());
+        assert_eq!(by_hand(2 * free).unwrap_err().kind(), ErrorKind::Full);
+        assert!(!ran.get());
+    }
+}
