@@ -224,12 +224,12 @@ fn a_newer_format_is_refused_and_left_alone() {
     assert_eq!(std::fs::read_to_string(place.path("db/CURRENT")).unwrap(), newer);
     std::fs::write(place.path("db/CURRENT"), &current).unwrap();
     // The version of a single file: it stands in the four bytes after the magic.
-    for (dir, extension) in [("db", "tree"), ("db/log", "log")] {
+    for (dir, extension, newer) in [("db", "tree", 2), ("db/log", "log", 3)] {
         let names = std::fs::read_dir(place.path(dir)).unwrap().map(|entry| entry.unwrap().path());
         let path = names.filter(|path| path.extension().is_some_and(|found| found == extension)).min().unwrap();
         let sound = std::fs::read(&path).unwrap();
         let mut bytes = sound.clone();
-        bytes[8] = 2;
+        bytes[8] = newer;
         let (sum_at, seed) = match extension {
             "tree" => (24, u64::from_le_bytes(bytes[16..24].try_into().unwrap())),
             _ => (4088, 0),

@@ -179,7 +179,7 @@ fn a_newer_format_is_refused_as_unsupported() {
                 bytes[24..32].copy_from_slice(&sum.to_le_bytes());
             }
             Some("log") => {
-                bytes[8..12].copy_from_slice(&2_u32.to_le_bytes());
+                bytes[8..12].copy_from_slice(&3_u32.to_le_bytes());
                 let sum = checksum(0, 0, &bytes[..4088]);
                 bytes[4088..4096].copy_from_slice(&sum.to_le_bytes());
             }
