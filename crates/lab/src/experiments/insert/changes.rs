@@ -76,7 +76,8 @@ impl<'a> Steps<'a> {
         let make = move |number| {
             let (mut own, claims) = (maker(), taken.clone());
             move |client: &mut dyn Client, at: u64| {
-                if keep.is_some_and(|keep| live.rows() > keep + AHEAD_MAX) {
+                // Deletes wait for the oldest batch that was taken: its client does not wait for them.
+                if keep.is_some_and(|keep| live.rows() > keep + AHEAD_MAX) && !claims.is_writing(number) {
                     return Ok(Did::idle());
                 }
                 let rows = share.batch.min(share.rows - at * share.batch);

@@ -77,6 +77,11 @@ impl Claims {
         from
     }
 
+    /// Whether the client has taken a batch that is not acknowledged.
+    pub(super) fn is_writing(&self, client: usize) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).writing[client].is_some()
+    }
+
     /// The batch that the client took is acknowledged.
     pub(super) fn written(&self, client: usize) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).writing[client] = None;
@@ -97,7 +102,9 @@ mod tests {
     fn rows_are_complete_up_to_the_oldest_batch_that_is_being_written() {
         let claims = Claims::new(100, 2);
         assert_eq!(claims.complete_until(), 100);
+        assert!(!claims.is_writing(0));
         assert_eq!([claims.take(0, 50), claims.take(1, 5)], [100, 150]);
+        assert!(claims.is_writing(0) && claims.is_writing(1));
         claims.written(1);
         assert_eq!([claims.complete_until(), claims.take(1, 5)], [100, 155]);
         claims.written(0);
