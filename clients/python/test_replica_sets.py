@@ -23,6 +23,11 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def is_listening(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def until(is_so, what):
     """Waits until something is so; what it gave."""
     end = time.monotonic() + WAIT_SECONDS
@@ -335,6 +340,7 @@ def test_members_encrypt_what_they_say(tmp_path):
             stranger_args, _ = certificates(tmp_path / "stranger", other, ours)
             stranger = Member(tmp_path / str(port), port, ["--replSet", "rs0", *stranger_args, "--join"])
             replicas.members.append(stranger)
+            until(lambda: is_listening(port), "the stranger listens")
 
             def add(members):
                 members.append({"_id": 9, "host": stranger.host, "priority": 0, "votes": 0})
