@@ -93,3 +93,17 @@ class fail_point:
 
     def __exit__(self, *_):
         self.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+
+
+def certificates(folder, authority, trusted):
+    """The options of a server with a certificate of one authority, which trusts those of another, and the names of the
+    files: of the trusted authority (`ca`), and of a client with a certificate of the first (`client`)."""
+    folder.mkdir(exist_ok=True)
+    names = {name: str(folder / f"{name}.pem") for name in ["ca", "cert", "key", "client"]}
+    trusted.cert_pem.write_to_path(names["ca"])
+    server, client = authority.issue_cert("127.0.0.1"), authority.issue_cert("client@example.com")
+    server.private_key_pem.write_to_path(names["key"])
+    for part in server.cert_chain_pems:
+        part.write_to_path(names["cert"], append=True)
+    client.private_key_and_cert_chain_pem.write_to_path(names["client"])
+    return ["--tls-cert", names["cert"], "--tls-key", names["key"], "--tls-ca", names["ca"]], names

@@ -10,6 +10,7 @@ import time
 import pymongo
 import pytest
 import trustme
+from conftest import certificates
 from pymongo import ReadPreference, WriteConcern
 from pymongo.errors import AutoReconnect, NotPrimaryError, OperationFailure, ServerSelectionTimeoutError
 from pymongo.read_concern import ReadConcern
@@ -304,24 +305,11 @@ def test_members_prove_to_each_other_who_they_are(tmp_path):
         replicas.end()
 
 
-def certificates(folder, authority, trusted):
-    """The options of a member with a certificate of one authority, which trusts those of another."""
-    folder.mkdir()
-    names = {name: str(folder / f"{name}.pem") for name in ["ca", "cert", "key", "both"]}
-    trusted.cert_pem.write_to_path(names["ca"])
-    member = authority.issue_cert("127.0.0.1")
-    member.private_key_pem.write_to_path(names["key"])
-    for part in member.cert_chain_pems:
-        part.write_to_path(names["cert"], append=True)
-    member.private_key_and_cert_chain_pem.write_to_path(names["both"])
-    return ["--tls-cert", names["cert"], "--tls-key", names["key"], "--tls-ca", names["ca"]], names
-
-
 def test_members_encrypt_what_they_say(tmp_path):
     ours, other = trustme.CA(), trustme.CA()
     args, names = certificates(tmp_path / "ours", ours, ours)
     replicas = ReplicaSet(tmp_path, *args)
-    tls = {"tls": True, "tlsCAFile": names["ca"], "tlsCertificateKeyFile": names["both"]}
+    tls = {"tls": True, "tlsCAFile": names["ca"], "tlsCertificateKeyFile": names["client"]}
     try:
         with replicas.client(**tls) as client:
             until(lambda: client.primary and len(client.secondaries) == 2, "all members are there")

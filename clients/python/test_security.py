@@ -5,7 +5,7 @@ from urllib.parse import quote_plus
 import pymongo
 import pytest
 import trustme
-from conftest import serving
+from conftest import certificates, serving
 from pymongo.errors import ConnectionFailure, OperationFailure
 
 ROOT = {"username": "root", "password": "s€cret"}
@@ -66,25 +66,17 @@ def authority():
 @pytest.fixture(scope="module")
 def encrypted(tmp_path_factory, authority):
     """A server that takes encrypted connections of clients with a certificate."""
-    folder = tmp_path_factory.mktemp("certificates")
-    names = {name: str(folder / name) for name in ["ca.pem", "cert.pem", "key.pem", "client.pem"]}
-    authority.cert_pem.write_to_path(names["ca.pem"])
-    server, client = authority.issue_cert("127.0.0.1"), authority.issue_cert("client@example.com")
-    server.private_key_pem.write_to_path(names["key.pem"])
-    for part in server.cert_chain_pems:
-        part.write_to_path(names["cert.pem"], append=True)
-    client.private_key_and_cert_chain_pem.write_to_path(names["client.pem"])
-    args = ["--tls-cert", names["cert.pem"], "--tls-key", names["key.pem"], "--tls-ca", names["ca.pem"]]
+    args, names = certificates(tmp_path_factory.mktemp("certificates"), authority, authority)
     for running in serving(tmp_path_factory, *args):
         yield running, names
 
 
 def test_connections_are_encrypted(encrypted):
     server, names = encrypted
-    with server.client(tls=True, tlsCAFile=names["ca.pem"], tlsCertificateKeyFile=names["client.pem"]) as client:
+    with server.client(tls=True, tlsCAFile=names["ca"], tlsCertificateKeyFile=names["client"]) as client:
         client.shop.large.insert_many({"_id": i, "body": "x" * 100_000} for i in range(50))
         assert sum(len(document["body"]) for document in client.shop.large.find()) == 5_000_000
-    for options in [{}, {"tls": True, "tlsCAFile": names["ca.pem"]}]:
+    for options in [{}, {"tls": True, "tlsCAFile": names["ca"]}]:
         with server.client(serverSelectionTimeoutMS=500, **options) as client:
             with pytest.raises(ConnectionFailure):
                 client.admin.command("ping")
