@@ -639,10 +639,8 @@ impl Catalog {
                     told.push(index.spec.document());
                 });
                 told.close().close();
-                let row = row::encode(state.number, &changed);
-                let name = changed.namespace.as_str();
                 let told = were_ready.then(|| told.finish());
-                self.commit(told, |txn, _| txn.makes_room().put(&self.table, name, row.as_bytes()))?;
+                self.put_row_by(state.number, &changed, told, |txn| _ = txn.makes_room())?;
             }
             Ok((changed, !schema.dropped))
         })?;
@@ -745,8 +743,23 @@ impl Catalog {
     }
 
     fn put_row(&self, number: u64, schema: &Schema, event: Option<DocumentBuf>) -> Result<()> {
+        self.put_row_by(number, schema, event, |_| ())
+    }
+
+    /// As [`Self::put_row`], by a transaction that `prepare` is called with.
+    fn put_row_by(
+        &self,
+        number: u64,
+        schema: &Schema,
+        event: Option<DocumentBuf>,
+        prepare: impl Fn(&mut Transaction),
+    ) -> Result<()> {
         let row = row::encode(number, schema);
-        self.commit(event, |txn, _| txn.put(&self.table, schema.namespace.as_str(), row.as_bytes())).map(drop)
+        let write = |txn: &mut Transaction, _| {
+            prepare(txn);
+            txn.put(&self.table, schema.namespace.as_str(), row.as_bytes())
+        };
+        self.commit(event, write).map(drop)
     }
 
     /// Commits a change of the catalog durably, with a note of it, and returns its time. A write of multikey paths may

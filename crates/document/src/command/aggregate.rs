@@ -254,33 +254,29 @@ impl Source for Found {
 /// What the service tells of itself when the command begins.
 #[derive(Debug)]
 struct Told {
-    rows: Vec<DocumentBuf>,
+    /// What the first stage tells, if it is about the service.
+    rows: Option<Vec<DocumentBuf>>,
     usage: Arc<Usage>,
 }
 
 impl Told {
     fn of(call: &Call<'_>, aggregation: &Aggregation) -> Self {
         let first = aggregation.pipeline().stages().first();
-        let report = first.and_then(|stage| stage.as_report().cloned());
-        let rows = match report {
-            Some(report) if report.name == "$currentOp" => operations(call, report.spec.view()),
-            Some(report) if ["$listLocalSessions", "$listSessions"].contains(&report.name) => {
-                sessions(call, report.spec.view())
-            }
-            Some(report) if report.name == "$listClusterCatalog" => super::lists::catalog(call, report.spec.view()),
-            _ => Vec::new(),
-        };
+        let rows = first.and_then(|stage| stage.as_report()).and_then(|report| match report.name {
+            "$currentOp" => Some(operations(call, report.spec.view())),
+            "$listLocalSessions" | "$listSessions" => Some(sessions(call, report.spec.view())),
+            "$listClusterCatalog" => Some(super::lists::catalog(call, report.spec.view())),
+            _ => None,
+        });
         Self { rows, usage: Arc::clone(&call.state.usage) }
     }
 }
 
 impl Server for Told {
     fn report(&self, report: &Report) -> Result<Rows> {
-        match report.name {
-            "$currentOp" | "$listClusterCatalog" | "$listLocalSessions" | "$listSessions" => {
-                Ok(Box::new(self.rows.clone().into_iter().map(Ok)))
-            }
-            name => Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("{name} is not supported"))),
+        match &self.rows {
+            Some(rows) => Ok(Box::new(rows.clone().into_iter().map(Ok))),
+            None => Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("{} is not supported", report.name))),
         }
     }
 

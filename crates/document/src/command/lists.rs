@@ -43,11 +43,7 @@ fn list_collections(call: &Call<'_>) -> Result<Reply> {
     Namespace::new(call.request.database, "x")?;
     let filter = Filter::parse(call.document_or_empty("filter"), &call.context()?)?;
     let mut listed = Vec::new();
-    for collection in call.state.database.list_collections(call.request.database) {
-        let name = collection.view().get("name").and_then(|name| name.as_str()).unwrap_or_default();
-        if !call.request.client.sees_collection(call.request.database, name) {
-            continue;
-        }
+    for collection in seen(call, call.request.database) {
         let shown = if call.is_set("nameOnly") { name_and_type(&collection) } else { collection };
         if filter.matches(shown.view())? {
             listed.push(shown);
@@ -56,24 +52,31 @@ fn list_collections(call: &Call<'_>) -> Result<Reply> {
     cursor(call, &format!("{}.$cmd.listCollections", call.request.database), Known::new(listed), batch)
 }
 
+/// The collections and views of a database that the client sees.
+fn seen(call: &Call<'_>, database: &str) -> Vec<DocumentBuf> {
+    let mut collections = call.state.database.list_collections(database);
+    collections.retain(|collection| call.request.client.sees_collection(database, name_of(collection)));
+    collections
+}
+
+fn name_of(collection: &DocumentBuf) -> &str {
+    collection.view().get("name").and_then(|name| name.as_str()).unwrap_or_default()
+}
+
 /// What `$listClusterCatalog` tells: the collections and views of a database, or of all when that is `admin`.
 pub(super) fn catalog(call: &Call<'_>, spec: Document<'_>) -> Vec<DocumentBuf> {
-    let (client, database) = (&call.request.client, &call.state.database);
-    let mut databases = vec![call.request.database.to_owned()];
-    if call.request.database == "admin" {
-        databases = database.list_databases();
-    }
+    let databases = match call.request.database {
+        "admin" => call.state.database.list_databases(),
+        one => vec![one.to_owned()],
+    };
     let mut listed = Vec::new();
-    for name in databases {
-        for collection in database.list_collections(&name) {
-            let mut fields = collection.view().elements();
-            let Some(own) = fields.next().and_then(|field| field.value.as_str()) else { continue };
-            if !client.sees_collection(&name, own) {
-                continue;
-            }
+    for database in &databases {
+        for collection in seen(call, database) {
             let mut builder = DocumentBuilder::new();
-            builder.append("ns", format!("{name}.{own}").as_str()).append("db", name.as_str());
-            fields.for_each(|field| {
+            builder
+                .append("ns", format!("{database}.{}", name_of(&collection)).as_str())
+                .append("db", database.as_str());
+            collection.view().elements().filter(|field| field.name != "name").for_each(|field| {
                 builder.append_element(&field);
             });
             builder.append("sharded", false);
