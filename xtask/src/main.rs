@@ -27,7 +27,7 @@ The chores of the project.
 Usage: cargo xtask <command>
 
   check [--no-test]   format, lints, tests (with the tidy rules and doctests), documentation; stops at the first that fails.
-                      --no-test leaves the tests out, where they are run elsewhere
+                      --no-test leaves all tests but the tidy rules out, where they are run elsewhere
   schedules           log, memtable, publication and a whole database under thousands of schedules of their threads
                       (builds the engine once more)
   sim <seed>          replays one seed of the simulation, and shortens it if it fails
@@ -196,6 +196,8 @@ fn check(test: bool) -> Result<(), String> {
     run("default features", &mut cargo("clippy -p spinney --lib -- -D warnings"))?;
     if test {
         run("tests", &mut cargo("test --workspace"))?;
+    } else {
+        run("tidy rules", &mut cargo("test --quiet --package spinney --test tidy"))?;
     }
     // Libraries only: the command and the engine share the name `spinney`, and their pages would overwrite each other.
     run("documentation", cargo("doc --workspace --no-deps --lib").env("RUSTDOCFLAGS", "-D warnings"))

@@ -18,6 +18,7 @@ mod follow;
 pub mod index_entry;
 mod index_filters;
 pub mod index_spec;
+mod indexes;
 pub mod namespace;
 pub mod options;
 pub mod record;

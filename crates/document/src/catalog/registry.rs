@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use spinney::{Durability, Layout, Snapshot, Table, TableOptions, Transaction};
+use spinney::{Durability, Layout, Table, TableOptions, Transaction};
 
 use super::committer::{Applied, Committer, Pending};
 use super::index_spec::{IndexSpec, StorageSpec};
@@ -18,16 +18,12 @@ use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use super::record::{Past, Recorder, database_event, event, is_record};
 use super::row::{self, NUMBER_KEY, Row};
-use super::same_index::is_there;
 use super::state::{CollectionState, Index, Schema};
 use super::tables::{CATALOG, collection_table, index_table, is_ours, is_spill, table_options};
 use crate::base::{Environment, Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuf, Timestamp};
+use crate::bson::{DocumentBuf, Timestamp};
 use crate::collation::Collated;
 use crate::notes::Note;
-
-/// The most indexes of a collection, with that of `_id`.
-pub const INDEXES_MAX: usize = 64;
 
 /// How many milliseconds a change of a collection waits for transactions, unless set otherwise.
 const CHANGE_WAIT_MS: u64 = 10_000;
@@ -237,7 +233,7 @@ impl Catalog {
         self.committer.as_ref()
     }
 
-    fn create_table(&self, name: &str, storage: StorageSpec) -> Result<Table> {
+    pub(super) fn create_table(&self, name: &str, storage: StorageSpec) -> Result<Table> {
         match &self.committer {
             Some(committer) => committer.create_table(name, storage.layout),
             None => Ok(self.engine.create_table(name, table_options(storage.layout))?),
@@ -530,126 +526,6 @@ impl Catalog {
         })
     }
 
-    /// Adds indexes that are still to be built, and returns them, with a snapshot of what there was just before: all
-    /// that is written later is written to them too. Those that are there already are left out.
-    ///
-    /// # Errors
-    /// `IndexOptionsConflict` (85) and `IndexKeySpecsConflict` (86) for an index that differs from one that is there;
-    /// `CannotCreateIndex` (67) beyond [`INDEXES_MAX`]; those of [`CollectionState::change`] and of the engine.
-    pub fn add_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<(Vec<Arc<Index>>, Snapshot)> {
-        let mut next = self.changing.lock();
-        state.change(self.change_wait(), |schema| {
-            let snapshot = self.engine.snapshot();
-            if schema.dropped {
-                return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
-            }
-            let (mut changed, mut added) = (schema.clone(), Vec::new());
-            for spec in specs {
-                if !is_there(&changed, spec)? {
-                    added.push(self.add_index(state, &mut changed, &mut next, spec, false)?);
-                }
-            }
-            if !added.is_empty() {
-                self.put_row(state.number, &changed, None)?;
-            }
-            Ok((changed, (added, snapshot)))
-        })
-    }
-
-    /// Adds an index that is still to be built, although there may be one like it, whose place it is to take; and a
-    /// snapshot, as [`Self::add_indexes`] does.
-    ///
-    /// # Errors
-    /// As [`Self::add_indexes`].
-    pub fn add_again(&self, state: &CollectionState, spec: &IndexSpec) -> Result<(Arc<Index>, Snapshot)> {
-        let mut next = self.changing.lock();
-        state.change(self.change_wait(), |schema| {
-            let snapshot = self.engine.snapshot();
-            if schema.dropped {
-                return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
-            }
-            let mut changed = schema.clone();
-            let added = self.add_index(state, &mut changed, &mut next, spec, false)?;
-            self.put_row(state.number, &changed, None)?;
-            Ok((changed, (added, snapshot)))
-        })
-    }
-
-    /// Adds an index to a schema, with a table of its own; `ready` when there is nothing to build.
-    pub(super) fn add_index(
-        &self,
-        state: &CollectionState,
-        changed: &mut Schema,
-        next: &mut u64,
-        spec: &IndexSpec,
-        ready: bool,
-    ) -> Result<Arc<Index>> {
-        if changed.index_count() + 1 > INDEXES_MAX {
-            let what = format!("add index fails, too many indexes for {}", changed.namespace);
-            return Err(Error::new(ErrorCode::CANNOT_CREATE_INDEX, what));
-        }
-        let number = self.take_number(next)?;
-        let table = self.create_table(&index_table(number), spec.storage)?;
-        let index = Arc::new(Index::new(number, table, spec.clone(), state.capped.is_none(), ready, &[]));
-        changed.indexes.push(Arc::clone(&index));
-        Ok(index)
-    }
-
-    /// Marks indexes that were built to their end.
-    ///
-    /// # Errors
-    /// Those of [`CollectionState::change`] and of the engine.
-    pub fn finish_indexes(&self, state: &CollectionState, built: &[Arc<Index>]) -> Result<()> {
-        let _changing = self.changing.lock();
-        state.change(self.change_wait(), |schema| {
-            let mut changed = schema.clone();
-            let now = self.engine.snapshot().seqnum();
-            for index in &mut changed.indexes {
-                if built.iter().any(|built| built.number == index.number) {
-                    *index = Arc::new(index.to_ready(now));
-                }
-            }
-            let mut told = event("createIndexes", schema.namespace.as_str(), schema.uuid);
-            told.open_document("operationDescription").open_array("indexes");
-            built.iter().for_each(|index| {
-                told.push(index.spec.document());
-            });
-            told.close().close();
-            self.put_row(state.number, &changed, Some(told.finish()))?;
-            Ok((changed, ()))
-        })
-    }
-
-    /// Drops indexes by their numbers.
-    ///
-    /// # Errors
-    /// Those of [`CollectionState::change`] and of the engine.
-    pub fn drop_indexes(&self, state: &CollectionState, numbers: &[u64]) -> Result<()> {
-        let _changing = self.changing.lock();
-        let dropped = state.change(self.change_wait(), |schema| {
-            let mut changed = schema.clone();
-            changed.indexes.retain(|index| !numbers.contains(&index.number));
-            if !changed.dropped {
-                let gone = schema.indexes.iter().filter(|index| numbers.contains(&index.number));
-                let mut told = event("dropIndexes", schema.namespace.as_str(), schema.uuid);
-                told.open_document("operationDescription").open_array("indexes");
-                let mut were_ready = false;
-                gone.for_each(|index| {
-                    were_ready |= index.ready;
-                    told.push(index.spec.document());
-                });
-                told.close().close();
-                let told = were_ready.then(|| told.finish());
-                self.put_row_by(state.number, &changed, told, |txn| _ = txn.makes_room())?;
-            }
-            Ok((changed, !schema.dropped))
-        })?;
-        for number in numbers.iter().filter(|_| dropped) {
-            self.drop_table(&index_table(*number))?;
-        }
-        Ok(())
-    }
-
     /// Changes options of a collection or its indexes, but neither which indexes there are nor what is in them.
     ///
     /// # Errors
@@ -694,22 +570,6 @@ impl Catalog {
         Recorder::put_past(txn, &self.table, &past_of(state, schema, until))
     }
 
-    /// Adds, within a transaction, paths that were arrays to the row of an index.
-    ///
-    /// # Errors
-    /// `WriteConflict` (112) when the collection was renamed after the transaction began; those of the engine.
-    pub fn add_multikey(&self, txn: &mut Transaction, schema: &Schema, index: &Index, found: &[u64]) -> Result<()> {
-        let name = schema.namespace.as_str();
-        // A transaction that began before the collection had its name sees no row of it.
-        let row = txn
-            .get(&self.table, name)?
-            .ok_or_else(|| Error::new(ErrorCode::WRITE_CONFLICT, format!("collection {name} was renamed meanwhile")))?;
-        let row = Document::from_checked_bytes(&row).ok_or_else(|| row::corrupt(name, "row"))?;
-        let row = row::with_multikey(name, row, index.number, found)?;
-        txn.put(&self.table, name, row.as_bytes())?;
-        Ok(())
-    }
-
     pub(super) fn check_new(&self, namespace: &Namespace) -> Result<()> {
         let names = self.names.read();
         if names.contains_key(namespace) {
@@ -728,7 +588,7 @@ impl Catalog {
     }
 
     /// A number that no table has had. It is durable with the row that is put next, or never seen.
-    fn take_number(&self, next: &mut u64) -> Result<u64> {
+    pub(super) fn take_number(&self, next: &mut u64) -> Result<u64> {
         let number = *next;
         self.commit(None, |txn, _| txn.put(&self.table, NUMBER_KEY, (number + 1).to_le_bytes()))?;
         *next += 1;
@@ -742,12 +602,12 @@ impl Catalog {
         bits.to_be_bytes()
     }
 
-    fn put_row(&self, number: u64, schema: &Schema, event: Option<DocumentBuf>) -> Result<()> {
+    pub(super) fn put_row(&self, number: u64, schema: &Schema, event: Option<DocumentBuf>) -> Result<()> {
         self.put_row_by(number, schema, event, |_| ())
     }
 
     /// As [`Self::put_row`], by a transaction that `prepare` is called with.
-    fn put_row_by(
+    pub(super) fn put_row_by(
         &self,
         number: u64,
         schema: &Schema,
@@ -807,6 +667,6 @@ pub(super) fn tables_of(state: &CollectionState, schema: &Schema) -> Vec<String>
     indexes.chain([collection_table(state.number)]).collect()
 }
 
-fn not_found(what: &str) -> Error {
+pub(super) fn not_found(what: &str) -> Error {
     Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what)
 }
