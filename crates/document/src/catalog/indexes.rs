@@ -26,7 +26,8 @@ impl Catalog {
     ///
     /// # Errors
     /// `IndexOptionsConflict` (85) and `IndexKeySpecsConflict` (86) for an index that differs from one that is there;
-    /// `CannotCreateIndex` (67) beyond 64 indexes with that of `_id`; those of [`CollectionState::change`] and of the engine.
+    /// `CannotCreateIndex` (67) beyond 64 indexes with that of `_id`; those of [`CollectionState::change`] and of the
+    /// engine.
     pub fn add_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<(Vec<Arc<Index>>, Snapshot)> {
         let mut next = self.changing.lock();
         state.change(self.change_wait(), |schema| {
