@@ -73,9 +73,9 @@ pub(super) const EXPERIMENTS: [Experiment; 14] = [
         name: "ycsb",
         engines: "spinney-lsm,spinney-btree,rocksdb,lmdb,wiredtiger-btree",
         small: "ycsb --records 20000 \
-                --operations 20000 --repeat 3",
+                --operations 20000 --warm --repeat 3",
         full: "ycsb --records 200000 --operations 200000 \
-               --repeat 3",
+               --warm --repeat 3",
         minutes: 5,
     },
     Experiment {

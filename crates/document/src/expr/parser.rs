@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::context::Context;
-use super::tree::{Call, Expression, Function};
+use super::tree::{Call, Env, Expression, Function};
 use super::value::{TEXT_BYTES_MAX, error, too_large};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, Document, Text, Value};
@@ -55,7 +55,11 @@ impl<'c> Parser<'c> {
             Value::String(text) if text.as_bytes().starts_with(b"$") => self.path(text),
             Value::String(text) if text.len() >= TEXT_BYTES_MAX => Err(too_large(text.len())),
             Value::Document(document) => self.document(document),
-            Value::Array(array) => Ok(Expression::Array(self.items(array)?)),
+            Value::Array(array) => {
+                let items = self.items(array)?;
+                let known = items.iter().all(is_known);
+                self.folded(Expression::Array(items), known)
+            }
             other => Ok(Expression::constant(other)),
         };
         self.depth -= 1;
@@ -127,10 +131,24 @@ impl<'c> Parser<'c> {
         match build {
             Build::Arguments(min, max, function) => {
                 let arguments = self.arguments(name, first.value, min, max)?;
-                Ok(Expression::Call(Call { name, function, arguments }))
+                let known = arguments.iter().all(is_known);
+                self.folded(Expression::Call(Call { name, function, arguments }), known)
             }
             Build::Special(build) => build(self, name, first.value),
         }
+    }
+
+    /// Computes, when all its parts are known, what an expression is for every document. So an error of constants is
+    /// one of the command, whether or not there is a document.
+    fn folded(&self, expression: Expression, known: bool) -> Result<Expression> {
+        if !known {
+            return Ok(expression);
+        }
+        let env = Env { collation: self.context.collation.as_deref(), ..Env::new(Document::empty()) };
+        Ok(match expression.evaluate(&env)?.into_buf() {
+            Some(value) => Expression::Constant(value),
+            None => Expression::Missing,
+        })
     }
 
     /// Reads the arguments of an operator.
@@ -232,6 +250,11 @@ impl<'c> Parser<'c> {
             },
         })
     }
+}
+
+/// Whether an expression is a value, or none, that is known already.
+const fn is_known(expression: &Expression) -> bool {
+    matches!(expression, Expression::Constant(_) | Expression::Missing)
 }
 
 /// Checks the name of a field of an object expression.

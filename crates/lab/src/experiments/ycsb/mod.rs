@@ -22,7 +22,7 @@ use data::{FIELD_BYTES, FIELDS, RECORD_BYTES, write_key, write_record};
 use operations::{Inserted, Operations, SCAN_MAX, Shared, TABLE};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
-use workload::{Chooser, INSERT, KINDS, SCAN};
+use workload::{Chooser, INSERT, KINDS, READ, SCAN};
 
 /// What to run.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
@@ -48,6 +48,9 @@ pub struct Ycsb {
     /// Which records are asked for [default: as the workload has it]
     #[arg(long, value_enum)]
     pub distribution: Option<Distribution>,
+    /// Read every record once after each load, in a step of its own: the workloads then find in memory what fits there
+    #[arg(long)]
+    pub warm: bool,
     /// Memory of the database, as in 64MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_memory_size, default_value = "1GiB")]
     pub memory: u64,
@@ -76,6 +79,7 @@ impl Describe for Ycsb {
                 distribution.map_or("of the workload".to_owned(), |name| name.get_name().to_owned()),
             ),
             parameter("records per scan", format!("1 to {SCAN_MAX}")),
+            parameter("read once after a load", if self.warm { "yes" } else { "no" }.to_owned()),
             parameter("memory", bytes(self.memory)),
         ]
     }
@@ -118,11 +122,17 @@ impl Ycsb {
             Ok(db) => db,
             Err(lacks) => {
                 bench.skip(load, "insert", &lacks);
+                if self.warm {
+                    bench.skip(&warm_name(load), "operation", &lacks);
+                }
                 workloads.iter().for_each(|workload| bench.skip(workload.name(), "operation", &lacks));
                 return Ok(());
             }
         };
         let live_bytes = self.load(load, common.seed, &mut db)?;
+        if self.warm {
+            self.read_all(&warm_name(load), live_bytes, &mut db)?;
+        }
         for &workload in workloads {
             self.run_workload(workload, common.seed, live_bytes, &mut db)?;
         }
@@ -154,6 +164,26 @@ impl Ycsb {
         Ok(live_bytes)
     }
 
+    /// Reads all records in the order of their numbers.
+    fn read_all(&self, name: &str, live_bytes: u64, db: &mut Db<'_, '_>) -> Result<()> {
+        let tallies = Tallies::new(self.clients());
+        let work = |client_number| {
+            let mut tally = tallies.of(client_number);
+            let mut key = Vec::new();
+            move |client: &mut dyn Client, at: u64| {
+                write_key(at, &mut key);
+                let mut read_bytes = key.len() as u64;
+                ensure!(client.get(TABLE, &key, &mut |value| read_bytes += value.len() as u64)?, "no record {at}");
+                tally.add([read_bytes, 0, 0]);
+                Ok(Did { operations: 1, read_bytes, ..Did::default() })
+            }
+        };
+        let role = Role::new(&KINDS[READ..=READ], self.clients(), End::Calls(self.records), work);
+        let plan = Plan { name: name.to_owned(), unit: "operation", roles: vec![role], live_bytes: Some(live_bytes) };
+        add_figures(db.step(&plan)?, tallies.totals());
+        Ok(())
+    }
+
     fn run_workload(&self, workload: Workload, seed: u64, live_bytes: u64, db: &mut Db<'_, '_>) -> Result<()> {
         let inserted = Inserted::new(self.records, self.clients());
         let without_transactions = AtomicBool::new(false);
@@ -181,6 +211,11 @@ impl Ycsb {
         }
         Ok(())
     }
+}
+
+/// The name of the step that reads all records after a load.
+fn warm_name(load: &str) -> String {
+    load.replacen("load", "warm", 1)
 }
 
 /// The columns of the experiment from what clients found: bytes, entries of scans, and transactions run again.

@@ -62,6 +62,19 @@ fn several_clients_insert_and_read_only_what_is_there() {
     }
 }
 
+/// One engine's cache holds what a load wrote and another's does not: reads of cached data come after a warming.
+#[test]
+fn after_warm_reads_come_from_memory() {
+    for run in run("--records 20000 --operations 2000 --memory 128MiB --workloads c,e,c --warm") {
+        assert_eq!(run.error, None, "{}", run.engine.name);
+        let names: Vec<&str> = run.steps.iter().map(|step| step.name.as_str()).collect();
+        assert_eq!(names, ["load", "warm", "C", "E", "load C", "warm C", "C"]);
+        let warm = run.steps[1].cost.unwrap();
+        assert_eq!((warm.operations, run.steps[1].operation("READ").unwrap().calls), (20_000, 20_000));
+        assert_eq!(run.steps[2].cost.unwrap().reads, Some(0.0), "{}", run.engine.name);
+    }
+}
+
 #[test]
 fn two_engines_do_the_same_operations() {
     let calls = |run: &Run| -> Vec<(String, u64)> {
