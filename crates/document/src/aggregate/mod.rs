@@ -42,7 +42,7 @@ pub use memory::Memory;
 pub use merge::{Merge, Output, WhenMatched, WhenNotMatched};
 pub use reshape::matching;
 pub use sorter::Sorter;
-pub use stage::{Namespace, NoStorage, Pipeline, Report, Rows, Run, Source, Stage, Step, Storage};
+pub use stage::{Is, Namespace, NoStorage, Pipeline, Report, Rows, Run, Source, Stage, Step, Storage};
 
 /// Reads a pipeline.
 ///
@@ -50,4 +50,10 @@ pub use stage::{Namespace, NoStorage, Pipeline, Report, Rows, Run, Source, Stage
 /// 40324 for a stage that there is not, 40323 for a stage with more than one field, and those of the stages.
 pub fn parse(stages: Array<'_>, context: &Context) -> Result<Pipeline> {
     stage::Parser::new(context, table::stage).pipeline(stages)
+}
+
+/// Whether something holds of the stage of a name; nothing does of one that there is not.
+#[must_use]
+pub fn stage_is(name: &str, what: Is) -> bool {
+    table::stage(name).is_some_and(|stage| stage.is.contains(&what))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::effect::{Effect, Fields, Passes, is_deterministic};
 use super::spec::whole;
-use super::stage::{Parser, Pipeline, Rows, Run, Stage, Stages, Step, deferred, error};
+use super::stage::{Is, Parser, Pipeline, Rows, Run, Stage, Stages, Step, deferred, error};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::expr::{Env, Expression, Val};
@@ -548,7 +548,9 @@ pub(super) fn read_facet(parser: &Parser<'_>, _: &'static str, value: Value<'_>)
             ));
         }
         let steps = parser.steps(stages)?;
-        if let Some(name) = steps.iter().flat_map(|step| step.all_names()).find(|name| !is_in_facets(name)) {
+        if let Some(name) =
+            steps.iter().flat_map(|step| step.all_names()).find(|name| parser.is(name, Is::OutsideFacets))
+        {
             return Err(error(40600, format!("{name} is not allowed to be used within a $facet stage")));
         }
         if let Some(step) = steps.iter().find(|step| step.name() == "$listSessions") {
@@ -559,28 +561,6 @@ pub(super) fn read_facet(parser: &Parser<'_>, _: &'static str, value: Value<'_>)
         facets.push((name, pipeline));
     }
     Ok(vec![Arc::new(Facet(facets))])
-}
-
-/// Whether a stage may be part of a `$facet`, or of a pipeline in one.
-fn is_in_facets(name: &str) -> bool {
-    ![
-        "$collStats",
-        "$currentOp",
-        "$documents",
-        "$facet",
-        "$geoNear",
-        "$indexStats",
-        "$listClusterCatalog",
-        "$listLocalSessions",
-        "$merge",
-        "$out",
-        "$planCacheStats",
-        "$changeStream",
-        "$search",
-        "$searchMeta",
-        "$vectorSearch",
-    ]
-    .contains(&name)
 }
 
 /// A stage that there is, but not here.

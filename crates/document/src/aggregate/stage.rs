@@ -358,8 +358,38 @@ pub(super) type Stages = Result<Vec<Arc<dyn Stage>>>;
 /// How a stage is read from its operand: it gives one stage or the several that it stands for.
 pub type Read = fn(&Parser<'_>, &'static str, Value<'_>) -> Result<Vec<Arc<dyn Stage>>>;
 
+/// What there is to know of a stage before it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Its name.
+    pub name: &'static str,
+    /// How it is read.
+    pub read: Read,
+    /// What holds of it.
+    pub is: &'static [Is],
+}
+
+/// What holds of a stage, wherever it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Is {
+    /// It tells of the server, and may not begin a pipeline within another.
+    OfServer,
+    /// It tells of a collection.
+    OfCollection,
+    /// It may begin a pipeline over a database.
+    OverDatabases,
+    /// It may not be part of a `$facet`, or of a pipeline in one.
+    OutsideFacets,
+    /// No transaction has it.
+    OutsideTransactions,
+    /// It is not part of the stable API.
+    Unstable,
+    /// It reads no documents, and at no other read concern than `local`.
+    ReadsLocally,
+}
+
 /// The stages by their names.
-pub type Table = fn(&str) -> Option<(&'static str, Read)>;
+pub type Table = fn(&str) -> Option<Known>;
 
 /// Reads pipelines.
 #[derive(Clone, Copy, Debug)]
@@ -388,6 +418,11 @@ impl<'c> Parser<'c> {
     #[must_use]
     pub const fn table(&self) -> Table {
         self.table
+    }
+
+    /// Whether something holds of the stage of a name.
+    pub(super) fn is(&self, name: &str, what: Is) -> bool {
+        (self.table)(name).is_some_and(|stage| stage.is.contains(&what))
     }
 
     /// A parser with the same stages and other constants.
@@ -424,8 +459,7 @@ impl<'c> Parser<'c> {
             return Err(Error::new(ErrorCode::MAX_SUB_PIPELINE_DEPTH_EXCEEDED, what));
         }
         let pipeline = Self { depth: self.depth + 1, ..*self }.pipeline(stages)?;
-        let of_server = ["$currentOp", "$listClusterCatalog", "$listLocalSessions", "$listSessions"];
-        match pipeline.stages.first().filter(|stage| of_server.contains(&stage.name())) {
+        match pipeline.stages.first().filter(|stage| self.is(stage.name(), Is::OfServer)) {
             None => Ok(pipeline),
             Some(stage) => {
                 let what = format!("{} must be run against a database with {{aggregate: 1}}", stage.name());
@@ -466,7 +500,7 @@ impl<'c> Parser<'c> {
             return Err(error(40323, "A pipeline stage specification object must contain exactly one field."));
         };
         let name = first.name.to_str_lossy();
-        let (name, read) =
+        let Known { name, read, .. } =
             (self.table)(&name).ok_or_else(|| error(40324, format!("Unrecognized pipeline stage name: '{name}'")))?;
         read(self, name, first.value)
     }

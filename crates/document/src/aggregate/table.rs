@@ -1,16 +1,19 @@
-//! The stages by their names.
+//! The stages by their names: how each is read, and where it may stand.
 
-use super::stage::Read;
+use super::stage::Is::{
+    OfCollection, OfServer, OutsideFacets, OutsideTransactions, OverDatabases, ReadsLocally, Unstable,
+};
+use super::stage::Known;
 use super::{
     bucket, bucket_auto, densify, graph, group, lookup, output, report, reshape, sort, union, unwind, window_parse,
 };
 
 macro_rules! table {
-    ($($name:literal => $read:expr;)*) => {
+    ($($name:literal => $read:expr $(, $is:expr)*;)*) => {
         /// The stage of a name.
-        pub(super) fn stage(name: &str) -> Option<(&'static str, Read)> {
+        pub(super) fn stage(name: &str) -> Option<Known> {
             Some(match name {
-                $($name => ($name, $read),)*
+                $($name => Known { name: $name, read: $read, is: &[$($is),*] },)*
                 _ => return None,
             })
         }
@@ -29,9 +32,9 @@ table! {
     "$replaceRoot" => reshape::read_replace_root;
     "$replaceWith" => reshape::read_replace_with;
     "$redact" => reshape::read_redact;
-    "$documents" => reshape::read_documents;
+    "$documents" => reshape::read_documents, OverDatabases, OutsideFacets;
     "$sample" => reshape::read_sample;
-    "$facet" => reshape::read_facet;
+    "$facet" => reshape::read_facet, OutsideFacets;
     "$sort" => sort::read;
     "$unwind" => unwind::read;
     "$group" => group::read::read;
@@ -44,20 +47,20 @@ table! {
     "$lookup" => lookup::read;
     "$graphLookup" => graph::read;
     "$unionWith" => union::read;
-    "$out" => output::read_out;
-    "$merge" => output::read_merge;
-    "$changeStream" => reshape::refuse;
+    "$out" => output::read_out, OutsideFacets, OutsideTransactions;
+    "$merge" => output::read_merge, OutsideFacets, OutsideTransactions;
+    "$changeStream" => reshape::refuse, OverDatabases, OutsideFacets;
     "$changeStreamSplitLargeEvent" => reshape::refuse;
-    "$geoNear" => reshape::refuse;
-    "$search" => reshape::refuse;
-    "$searchMeta" => reshape::refuse;
-    "$vectorSearch" => reshape::refuse;
+    "$geoNear" => reshape::refuse, OutsideFacets;
+    "$search" => reshape::refuse, OutsideFacets, Unstable;
+    "$searchMeta" => reshape::refuse, OutsideFacets, Unstable;
+    "$vectorSearch" => reshape::refuse, OutsideFacets, Unstable;
     "$rankFusion" => reshape::refuse;
-    "$collStats" => report::read;
-    "$indexStats" => report::read;
-    "$planCacheStats" => report::read;
-    "$currentOp" => report::read;
-    "$listSessions" => report::read;
-    "$listLocalSessions" => report::read;
-    "$listClusterCatalog" => report::read;
+    "$collStats" => report::read, OfCollection, OutsideFacets, OutsideTransactions;
+    "$indexStats" => report::read, OfCollection, OutsideFacets, OutsideTransactions, Unstable;
+    "$planCacheStats" => report::read, OfCollection, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
+    "$currentOp" => report::read, OfServer, OverDatabases, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
+    "$listSessions" => report::read, OfServer, OutsideTransactions, Unstable;
+    "$listLocalSessions" => report::read, OfServer, OverDatabases, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
+    "$listClusterCatalog" => report::read, OfServer, OverDatabases, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
 }

@@ -17,7 +17,7 @@ use super::generic::ReadLevel;
 use super::reply::{cursor_option, first_batch, short};
 use super::spec::{Field, FieldType, Privilege, Target};
 use super::usage::Usage;
-use crate::aggregate::{Report, Rows};
+use crate::aggregate::{Is, Report, Rows, stage_is};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Kind, Value};
 use crate::collection::WriteOptions;
@@ -161,31 +161,17 @@ pub(super) fn is_stable(stage: Document<'_>) -> bool {
     let Some(first) = stage.first() else { return true };
     match &*first.name.to_str_lossy() {
         "$collStats" => first.value.as_document().is_none_or(|spec| spec.elements().all(|field| field.name == "count")),
-        name => !UNSTABLE.contains(&name),
+        name => !stage_is(name, Is::Unstable),
     }
 }
 
-/// The stages that are not part of the stable API, but for some of `$collStats`.
-const UNSTABLE: [&str; 9] = [
-    "$currentOp",
-    "$indexStats",
-    "$listClusterCatalog",
-    "$listLocalSessions",
-    "$listSessions",
-    "$planCacheStats",
-    "$search",
-    "$searchMeta",
-    "$vectorSearch",
-];
-
 /// Refuses a read concern of stages that read no documents.
 fn check_read_level(call: &Call<'_>, stages: crate::bson::Array<'_>) -> Result<()> {
-    const LOCAL: [&str; 4] = ["$currentOp", "$listClusterCatalog", "$listLocalSessions", "$planCacheStats"];
     let level = call.generic.read_concern.level;
     if matches!(level, None | Some(ReadLevel::Local)) {
         return Ok(());
     }
-    match named(stages).next().filter(|(name, _)| LOCAL.contains(&&**name)) {
+    match named(stages).next().filter(|(name, _)| stage_is(name, Is::ReadsLocally)) {
         Some((name, _)) => {
             let what = format!("Aggregation stage {name} requires the read concern level 'local'");
             Err(Error::new(ErrorCode::INVALID_OPTIONS, what))
@@ -196,21 +182,10 @@ fn check_read_level(call: &Call<'_>, stages: crate::bson::Array<'_>) -> Result<(
 
 /// Refuses stages that no transaction has.
 fn check_in_transaction(call: &Call<'_>, stages: crate::bson::Array<'_>) -> Result<()> {
-    const STAGES: [&str; 9] = [
-        "$collStats",
-        "$currentOp",
-        "$indexStats",
-        "$listClusterCatalog",
-        "$listLocalSessions",
-        "$listSessions",
-        "$merge",
-        "$out",
-        "$planCacheStats",
-    ];
     if !call.is_in_transaction() {
         return Ok(());
     }
-    match named(stages).find(|(name, _)| STAGES.contains(&&**name)) {
+    match named(stages).find(|(name, _)| stage_is(name, Is::OutsideTransactions)) {
         Some((name, _)) => {
             let what = format!("{name} cannot be used in a transaction");
             Err(Error::new(ErrorCode::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, what))

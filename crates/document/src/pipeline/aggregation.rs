@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::collections::{Collections, Parts, Server};
 use super::explain;
 use super::storage::Shared;
-use crate::aggregate::{self, Memory, Pipeline, Rows, Run};
+use crate::aggregate::{self, Is, Memory, Pipeline, Rows, Run, stage_is};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Array, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::Namespace;
@@ -184,8 +184,7 @@ fn check_target(target: &Target, pipeline: &Pipeline) -> Result<()> {
     let invalid = |what: String| Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
     let first = pipeline.stages().first();
     let name = first.map_or("", |stage| stage.name());
-    let of_database =
-        ["$documents", "$currentOp", "$listLocalSessions", "$listClusterCatalog", "$changeStream"].contains(&name);
+    let of_database = stage_is(name, Is::OverDatabases);
     match target {
         Target::Database(_) if !of_database => {
             if name.is_empty() {
@@ -203,7 +202,7 @@ fn check_target(target: &Target, pipeline: &Pipeline) -> Result<()> {
             let what = "$listClusterCatalog must be run against a database with {aggregate: 1}";
             Err(Error::new(ErrorCode::new(9_621_301), what))
         }
-        Target::Collection(_) if ["$documents", "$currentOp", "$listLocalSessions"].contains(&name) => {
+        Target::Collection(_) if of_database => {
             let on = if name == "$currentOp" { "the 'admin' database" } else { "a database" };
             invalid(format!("{name} must be run against {on} with {{aggregate: 1}}"))
         }

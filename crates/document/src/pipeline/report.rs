@@ -10,11 +10,6 @@ use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, IndexSpec, Namespace};
 
-/// Whether a report is about a collection.
-pub(super) fn is_of_collection(report: &Report) -> bool {
-    ["$collStats", "$indexStats", "$planCacheStats"].contains(&report.name)
-}
-
 /// Refuses a report of a view but that of its latencies.
 pub(super) fn check_view(namespace: &Namespace, report: &Report) -> Result<()> {
     let latencies = report.name == "$collStats"

@@ -7,7 +7,7 @@ use super::head::Head;
 use super::sample::Draws;
 use super::{merge, replace, report, view};
 use crate::aggregate::lend::{Lender, Take};
-use crate::aggregate::{self, NoStorage, Output, Pipeline, Report, Rows, Run, Source, Storage};
+use crate::aggregate::{self, Is, NoStorage, Output, Pipeline, Report, Rows, Run, Source, Storage, stage_is};
 use crate::base::{Error, ErrorCode, Result};
 use crate::catalog::{CollectionState, Entry, Namespace};
 use crate::exec::Execution;
@@ -104,7 +104,11 @@ impl Source for Stored {
 
 /// The report of a collection that a pipeline begins with.
 fn report_of(pipeline: &Pipeline) -> Option<&Report> {
-    pipeline.stages().first().and_then(|stage| stage.as_report()).filter(|report| report::is_of_collection(report))
+    pipeline
+        .stages()
+        .first()
+        .and_then(|stage| stage.as_report())
+        .filter(|report| stage_is(report.name, Is::OfCollection))
 }
 
 impl Stored {

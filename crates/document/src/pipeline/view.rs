@@ -1,6 +1,6 @@
 //! Views: a view is the collection that it is on, seen through a pipeline.
 
-use crate::aggregate::{self, Pipeline};
+use crate::aggregate::{self, Is, Pipeline, stage_is};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, Value};
 use crate::catalog::{Catalog, CollectionOptions, Entry, Namespace};
@@ -8,10 +8,6 @@ use crate::expr::Context;
 
 /// How many views may be on each other.
 pub const DEPTH_MAX: usize = 20;
-
-/// Stages that run over a database, or over nothing.
-const OF_DATABASES: [&str; 6] =
-    ["$changeStream", "$currentOp", "$documents", "$listClusterCatalog", "$listLocalSessions", "$listSessions"];
 
 /// What a name stands for.
 #[derive(Debug)]
@@ -75,7 +71,8 @@ pub fn check(catalog: &Catalog, namespace: &Namespace, options: &CollectionOptio
         let what = format!("The aggregation stage {} cannot be used in a view definition", stage.name());
         return Err(Error::new(ErrorCode::OPTION_NOT_SUPPORTED_ON_VIEW, what));
     }
-    if let Some(stage) = pipeline.stages().first().filter(|stage| OF_DATABASES.contains(&stage.name())) {
+    let reads_none = |name: &str| stage_is(name, Is::OverDatabases) || stage_is(name, Is::OfServer);
+    if let Some(stage) = pipeline.stages().first().filter(|stage| reads_none(stage.name())) {
         let what = format!("a view definition cannot begin with {}, which reads no collection", stage.name());
         return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
     }
