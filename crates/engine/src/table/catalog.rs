@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
+use crate::base::codec::{Decoder, Malformed, put_varint};
 use crate::base::num::u64_of;
 use crate::base::{FileId, Lsn, Result, SeqNum, TableId};
 use crate::tree::btree::TreeMeta;
 
-use super::codec;
+use super::codec::{self, Stored};
 use super::edit::Edit;
 use super::files;
 use super::level::LevelId;
@@ -58,18 +58,16 @@ impl Catalog {
     /// Appends the catalog's bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.database_id.to_le_bytes());
-        put_varint(out, self.next_file.0);
-        put_varint(out, u64::from(self.next_table.0));
-        put_varint(out, self.seqnum_floor.0);
-        put_varint(out, self.log_from.0);
+        self.next_file.put(out);
+        self.next_table.put(out);
+        self.seqnum_floor.put(out);
+        self.log_from.put(out);
         put_varint(out, u64_of(self.tables.len()));
         for (id, table) in &self.tables {
-            put_varint(out, u64::from(id.0));
-            codec::put_table(out, table);
+            id.put(out);
+            table.put(out);
         }
-        if let Some(dir) = &self.log_dir {
-            put_len_prefixed(out, dir.as_bytes());
-        }
+        self.log_dir.iter().for_each(|dir| dir.put(out));
     }
 
     /// Reads what [`Self::encode`] wrote.
@@ -77,23 +75,15 @@ impl Catalog {
     /// # Errors
     /// [`Malformed`] when the bytes are not such.
     pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        let mut catalog = Self {
+        Ok(Self {
             database_id: decoder.u64()?,
-            next_file: codec::file(decoder)?,
-            next_table: TableId(codec::narrow(decoder)?),
-            seqnum_floor: codec::seqnum(decoder)?,
-            log_from: codec::lsn(decoder)?,
-            tables: BTreeMap::new(),
-            log_dir: None,
-        };
-        for _ in 0..decoder.varint()? {
-            let id = TableId(codec::narrow(decoder)?);
-            catalog.tables.insert(id, codec::table(decoder)?);
-        }
-        if !decoder.is_empty() {
-            catalog.log_dir = Some(codec::path(decoder)?);
-        }
-        Ok(catalog)
+            next_file: Stored::take(decoder)?,
+            next_table: Stored::take(decoder)?,
+            seqnum_floor: Stored::take(decoder)?,
+            log_from: Stored::take(decoder)?,
+            tables: Vec::take(decoder)?.into_iter().collect(),
+            log_dir: if decoder.is_empty() { None } else { Some(codec::path(Stored::take(decoder)?)?) },
+        })
     }
 
     /// Applies one edit.
@@ -162,6 +152,7 @@ impl Catalog {
                 Ok(())
             }
             Edit::MoveLog { log_dir } => {
+                log_dir.clone().map(codec::path).transpose()?;
                 self.log_dir.clone_from(log_dir);
                 Ok(())
             }

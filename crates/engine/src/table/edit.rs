@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
+use crate::base::codec::{Decoder, Malformed, put_varint};
 use crate::base::num::u64_of;
 use crate::base::{FileId, Lsn, SeqNum, TableId};
 use crate::tree::btree::TreeMeta;
 use crate::tree::range_tombstone::RangeTombstones;
 
-use super::codec;
+use super::codec::Stored;
 use super::level::LevelId;
 use super::options::TableOptions;
 use super::record::RunRecord;
@@ -20,6 +20,8 @@ use super::seqnum_to_time::SeqnumToTime;
 
 /// What [`Edit::Many`] is stored as.
 const MANY: u8 = 12;
+/// What [`Edit::Load`] was stored as when its runs had one place.
+const LOAD_AT_ONE_PLACE: u8 = 7;
 
 /// A change of the catalog.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,76 +141,6 @@ impl Edit {
         }
     }
 
-    /// Appends the edit's bytes.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::CreateTable { id, name, options, replay_from, tree } => {
-                out.push(1);
-                put_varint(out, u64::from(id.0));
-                put_len_prefixed(out, name.as_bytes());
-                codec::put_options(out, options);
-                put_varint(out, replay_from.0);
-                put_option(out, tree.as_ref(), |out, id| put_varint(out, id.0));
-            }
-            Self::DropTable { id, log_from } => {
-                out.push(2);
-                put_varint(out, u64::from(id.0));
-                put_varint(out, log_from.0);
-            }
-            Self::Flush { table, replay_from, log_from, run, tree, range_tombstones } => {
-                out.push(3);
-                put_varint(out, u64::from(table.0));
-                put_varint(out, replay_from.0);
-                put_varint(out, log_from.0);
-                put_option(out, run.as_ref(), codec::put_run);
-                put_option(out, tree.as_ref(), |out, meta| meta.encode(out));
-                codec::put_range_tombstones(out, range_tombstones);
-            }
-            Self::Compact { table, removed, added } => {
-                out.push(4);
-                put_varint(out, u64::from(table.0));
-                put_ids(out, removed);
-                put_placed(out, added);
-            }
-            Self::Opened { seqnum_floor, log_from } => {
-                out.push(5);
-                put_varint(out, seqnum_floor.0);
-                put_varint(out, log_from.0);
-            }
-            Self::MoveLog { log_dir } => {
-                out.push(6);
-                put_option(out, log_dir.as_ref(), |out, dir| put_len_prefixed(out, dir.as_bytes()));
-            }
-            Self::Load { table, replay_from, runs } => {
-                out.push(11);
-                put_varint(out, u64::from(table.0));
-                put_varint(out, replay_from.0);
-                put_placed(out, runs);
-            }
-            Self::BTreeMerge { table, replay_from, log_from, removed, tree, range_tombstones } => {
-                out.push(8);
-                put_varint(out, u64::from(table.0));
-                put_varint(out, replay_from.0);
-                put_varint(out, log_from.0);
-                put_ids(out, removed);
-                tree.encode(out);
-                codec::put_range_tombstones(out, range_tombstones);
-            }
-            Self::RangeDelete { table, range_tombstones } => {
-                out.push(9);
-                put_varint(out, u64::from(table.0));
-                codec::put_range_tombstones(out, range_tombstones);
-            }
-            Self::Expire { table, seqnum_to_time, range_tombstones } => {
-                out.push(10);
-                put_varint(out, u64::from(table.0));
-                codec::put_seqnum_to_time(out, seqnum_to_time);
-                codec::put_range_tombstones(out, range_tombstones);
-            }
-            Self::Many(edits) => put_many(out, edits),
-        }
-    }
-
     /// Reads what [`Self::encode`] wrote.
     ///
     /// # Errors
@@ -223,64 +155,45 @@ impl Edit {
             kind => Self::decode_kind(kind, decoder),
         }
     }
+}
 
-    /// Reads the fields of an edit that is none of several.
-    fn decode_kind(kind: u8, decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        Ok(match kind {
-            1 => Self::CreateTable {
-                id: TableId(codec::narrow(decoder)?),
-                name: codec::name(decoder)?,
-                options: codec::options(decoder)?,
-                replay_from: codec::lsn(decoder)?,
-                tree: option(decoder, codec::file)?,
-            },
-            2 => Self::DropTable { id: TableId(codec::narrow(decoder)?), log_from: codec::lsn(decoder)? },
-            3 => Self::Flush {
-                table: TableId(codec::narrow(decoder)?),
-                replay_from: codec::lsn(decoder)?,
-                log_from: codec::lsn(decoder)?,
-                run: option(decoder, codec::run)?,
-                tree: option(decoder, TreeMeta::decode)?,
-                range_tombstones: codec::range_tombstones(decoder)?,
-            },
-            4 => Self::Compact {
-                table: TableId(codec::narrow(decoder)?),
-                removed: ids(decoder)?,
-                added: placed(decoder)?,
-            },
-            5 => Self::Opened { seqnum_floor: codec::seqnum(decoder)?, log_from: codec::lsn(decoder)? },
-            6 => Self::MoveLog { log_dir: option(decoder, codec::path)? },
-            7 => {
-                let (table, replay_from) = (TableId(codec::narrow(decoder)?), codec::lsn(decoder)?);
-                let place = option(decoder, codec::place)?.unwrap_or(LevelId::L0);
-                let runs = codec::runs(decoder)?.into_iter().map(|run| (place, run)).collect();
-                Self::Load { table, replay_from, runs }
+/// Stores edits as their number and their fields, in this order.
+macro_rules! stored {
+    ($($number:literal => $name:ident { $($field:ident),* };)*) => {
+        impl Edit {
+            /// Appends the edit to `out`.
+            pub fn encode(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Self::$name { $($field),* } => {
+                        out.push($number);
+                        $($field.put(out);)*
+                    })*
+                    Self::Many(edits) => put_many(out, edits),
+                }
             }
-            8 => Self::BTreeMerge {
-                table: TableId(codec::narrow(decoder)?),
-                replay_from: codec::lsn(decoder)?,
-                log_from: codec::lsn(decoder)?,
-                removed: ids(decoder)?,
-                tree: TreeMeta::decode(decoder)?,
-                range_tombstones: codec::range_tombstones(decoder)?,
-            },
-            9 => Self::RangeDelete {
-                table: TableId(codec::narrow(decoder)?),
-                range_tombstones: codec::range_tombstones(decoder)?,
-            },
-            10 => Self::Expire {
-                table: TableId(codec::narrow(decoder)?),
-                seqnum_to_time: codec::seqnum_to_time(decoder)?,
-                range_tombstones: codec::range_tombstones(decoder)?,
-            },
-            11 => Self::Load {
-                table: TableId(codec::narrow(decoder)?),
-                replay_from: codec::lsn(decoder)?,
-                runs: placed(decoder)?,
-            },
-            _ => return Err(Malformed),
-        })
-    }
+
+            fn decode_kind(kind: u8, decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
+                match kind {
+                    $($number => Ok(Self::$name { $($field: Stored::take(decoder)?),* }),)*
+                    LOAD_AT_ONE_PLACE => load_at_one_place(decoder),
+                    _ => Err(Malformed),
+                }
+            }
+        }
+    };
+}
+
+stored! {
+    1 => CreateTable { id, name, options, replay_from, tree };
+    2 => DropTable { id, log_from };
+    3 => Flush { table, replay_from, log_from, run, tree, range_tombstones };
+    4 => Compact { table, removed, added };
+    5 => Opened { seqnum_floor, log_from };
+    6 => MoveLog { log_dir };
+    8 => BTreeMerge { table, replay_from, log_from, removed, tree, range_tombstones };
+    9 => RangeDelete { table, range_tombstones };
+    10 => Expire { table, seqnum_to_time, range_tombstones };
+    11 => Load { table, replay_from, runs };
 }
 
 fn put_many(out: &mut Vec<u8>, edits: &[Edit]) {
@@ -292,43 +205,10 @@ fn put_many(out: &mut Vec<u8>, edits: &[Edit]) {
     }
 }
 
-fn put_placed(out: &mut Vec<u8>, runs: &[(LevelId, RunRecord)]) {
-    put_varint(out, u64_of(runs.len()));
-    for (place, run) in runs {
-        codec::put_place(out, *place);
-        codec::put_run(out, run);
-    }
-}
-
-fn placed(decoder: &mut Decoder<'_>) -> Result<Vec<(LevelId, RunRecord)>, Malformed> {
-    let count = decoder.varint()?;
-    (0..count).map(|_| Ok((codec::place(decoder)?, codec::run(decoder)?))).collect()
-}
-
-fn put_ids(out: &mut Vec<u8>, ids: &[FileId]) {
-    put_varint(out, u64_of(ids.len()));
-    ids.iter().for_each(|id| put_varint(out, id.0));
-}
-
-fn ids(decoder: &mut Decoder<'_>) -> Result<Vec<FileId>, Malformed> {
-    let count = decoder.varint()?;
-    (0..count).map(|_| decoder.varint().map(FileId)).collect()
-}
-
-fn put_option<T>(out: &mut Vec<u8>, value: Option<&T>, put: impl FnOnce(&mut Vec<u8>, &T)) {
-    out.push(u8::from(value.is_some()));
-    if let Some(value) = value {
-        put(out, value);
-    }
-}
-
-fn option<'a, T>(
-    decoder: &mut Decoder<'a>,
-    read: impl FnOnce(&mut Decoder<'a>) -> Result<T, Malformed>,
-) -> Result<Option<T>, Malformed> {
-    match decoder.u8()? {
-        0 => Ok(None),
-        1 => read(decoder).map(Some),
-        _ => Err(Malformed),
-    }
+/// An [`Edit::Load`] whose runs have one place.
+fn load_at_one_place(decoder: &mut Decoder<'_>) -> Result<Edit, Malformed> {
+    let (table, replay_from) = Stored::take(decoder)?;
+    let (place, runs): (Option<LevelId>, Vec<RunRecord>) = Stored::take(decoder)?;
+    let runs = runs.into_iter().map(|run| (place.unwrap_or(LevelId::L0), run)).collect();
+    Ok(Edit::Load { table, replay_from, runs })
 }

@@ -14,12 +14,13 @@ use crate::tree::range_tombstone::{RangeTombstone, RangeTombstones};
 use crate::tree::run::{Reference, RunMeta};
 
 use super::catalog::Catalog;
+use super::codec::Stored;
 use super::edit::Edit;
 use super::files::{self, FileKind};
 use super::manifest::{LoadedManifest, Manifest};
 use super::record::RunRecord;
 use super::seqnum_to_time::{SeqnumToTime, TimeSample};
-use super::{Layout, LevelId, TableOptions, codec};
+use super::{Layout, LevelId, TableOptions};
 
 const DIR: &str = "/db";
 
@@ -482,7 +483,7 @@ fn a_load_that_was_stored_with_one_place_is_read() {
     for (stored, place) in [(&[0][..], LevelId::L0), (&[1, 6], LevelId::Level(6))] {
         let runs = [run(20, b"a"), run(21, b"c")];
         let mut bytes = [&[7, 1, 110], stored].concat();
-        codec::put_runs(&mut bytes, &runs);
+        runs.to_vec().put(&mut bytes);
         let runs = runs.into_iter().map(|run| (place, run)).collect();
         let load = Edit::Load { table: TableId(1), replay_from: Lsn(110), runs };
         assert_eq!(Edit::decode(&mut Decoder::new(&bytes)), Ok(load));
