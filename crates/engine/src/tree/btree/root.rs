@@ -21,12 +21,15 @@ pub struct TreeRoot {
     top: OnceLock<Branch>,
     reservation: CacheReservation,
     named_from: OnceLock<FileId>,
+    /// The list of free space, once it was read: it stays as it is.
+    free: OnceLock<Vec<Extent>>,
 }
 
 impl TreeRoot {
     pub(super) fn new(file: Arc<TreeFile>, meta: TreeMeta) -> Arc<Self> {
         let reservation = CacheReservation::new(&file.cache);
-        Arc::new(Self { file, meta, top: OnceLock::new(), reservation, named_from: OnceLock::new() })
+        let (top, named_from, free) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Arc::new(Self { file, meta, top, reservation, named_from, free })
     }
 
     /// No manifest before this one names the root.
@@ -47,12 +50,15 @@ impl TreeRoot {
         &self.meta
     }
 
-    /// The extents of the file that the root does not reach, ascending.
+    /// The extents of the file that the root does not reach, ascending. Their list is read once.
     ///
     /// # Errors
     /// When their list cannot be read or is corrupt.
-    pub fn free(&self) -> Result<Vec<Extent>> {
-        read_free_list(&self.file, &self.meta)
+    pub fn free(&self) -> Result<&[Extent]> {
+        match self.free.get() {
+            Some(free) => Ok(free),
+            None => read_free_list(&self.file, &self.meta).map(|free| &**self.free.get_or_init(|| free)),
+        }
     }
 
     /// Between what seqnums the entries are.

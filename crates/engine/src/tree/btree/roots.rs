@@ -27,30 +27,14 @@ struct Older {
     is_unknown: bool,
 }
 
-/// An older root that is held.
-struct Held {
-    generation: u64,
-    /// What it does not reach; `None` when that is not known.
-    unreached: Option<Unreached>,
-}
+/// What a root does not reach: its list of free space, and the first unit after its file.
+type Unreached<'r> = (&'r [Extent], u64);
 
-/// The space that a root does not reach.
-struct Unreached {
-    free: Vec<Extent>,
-    file_units: u64,
-}
-
-impl Unreached {
-    /// What a root that can be read leaves free; a list that cannot be read frees nothing.
-    fn of(root: &TreeRoot) -> Option<Self> {
-        root.free().ok().map(|free| Self { free, file_units: root.meta().file_units() })
-    }
-
-    fn has(&self, extent: Extent) -> bool {
-        let at = self.free.partition_point(|free| free.end() <= extent.start);
-        let is_free = self.free.get(at).is_some_and(|free| free.start <= extent.start && extent.end() <= free.end());
-        is_free || extent.start >= self.file_units
-    }
+/// Whether an extent is among what a root does not reach.
+fn is_among(extent: Extent, (free, file_units): Unreached<'_>) -> bool {
+    let at = free.partition_point(|free| free.end() <= extent.start);
+    let is_free = free.get(at).is_some_and(|free| free.start <= extent.start && extent.end() <= free.end());
+    is_free || extent.start >= file_units
 }
 
 impl Roots {
@@ -102,14 +86,17 @@ impl Roots {
         if between.is_empty() {
             return;
         }
-        let held = older.iter().map(|(older, root)| Held {
-            generation: older.generation,
-            unreached: if older.is_unknown { None } else { Unreached::of(root) },
+        let held = older.iter().map(|(older, root)| {
+            // A list that cannot be read frees nothing.
+            let free = if older.is_unknown { None } else { root.free().ok() };
+            (older.generation, free.map(|free| (free, root.meta().file_units())))
         });
-        let held: Vec<_> = held.collect();
+        let held: Vec<(u64, Option<Unreached<'_>>)> = held.collect();
         let is_reached = |generation: u64, extent: Extent| {
-            let is_out = |held: &Held| held.unreached.as_ref().is_some_and(|unreached| unreached.has(extent));
-            !between.contains(&generation) || held.iter().any(|held| held.generation < generation && !is_out(held))
+            let reaches =
+                |unreached: Option<Unreached<'_>>| unreached.is_none_or(|unreached| !is_among(extent, unreached));
+            !between.contains(&generation)
+                || held.iter().any(|(held, unreached)| *held < generation && reaches(*unreached))
         };
         space.lock().reclaim_unreached(is_reached);
     }

@@ -37,7 +37,7 @@ fn a_tree_whose_list_of_free_space_is_damaged_is_read_and_not_merged_into() {
 fn a_list_of_free_space_fits_only_the_root_that_it_came_with() {
     let (fixture, _) = fixture();
     let meta = fixture.meta();
-    let free = fixture.tree.root().free().unwrap();
+    let free = fixture.tree.root().free().unwrap().to_vec();
     assert!(fits(&free, &meta) && meta.free_bytes > 0);
     let units = |extents: &[Extent]| extents.iter().map(|extent| extent.units).sum::<u64>() * UNIT_BYTES;
     let with = |pointer: BlockPointer| {
@@ -126,4 +126,24 @@ fn a_root_that_is_held_keeps_its_own_blocks_and_none_of_the_roots_after_it() {
     drop(second);
     change(&mut fixture, 400);
     assert_eq!(pending(&fixture), [last + 2]);
+}
+
+/// Each merge read it again, for as long as a reader held the root.
+#[test]
+fn the_list_of_free_space_of_a_root_that_is_held_is_read_once() {
+    let (mut fixture, _) = fixture();
+    let held = fixture.tree.root();
+    let change = |fixture: &mut Fixture, round: u8| {
+        (0..400).for_each(|i| fixture.model.put(key(i), [round; 30]));
+        fixture.merge(false);
+        fixture.tree.space_map().lock().pending().collect::<Vec<_>>()
+    };
+    let generation = held.meta().generation;
+    for round in 2..5 {
+        change(&mut fixture, round);
+    }
+    fixture.sim.corrupt(PATH, held.meta().free_list.unwrap().offset + 40, 1).unwrap();
+    for round in 5..8 {
+        assert_eq!(change(&mut fixture, round), [generation + 1, fixture.meta().generation]);
+    }
 }
