@@ -8,17 +8,9 @@ use std::sync::Arc;
 
 use crate::base::Kind;
 use crate::base::num::u64_of;
-use crate::db::state::options::Options;
-use crate::db::state::table::TableState;
-use crate::db::throttle::budget::WriteBudget;
+use crate::db::state::table::{TableFinder, TableState};
 use crate::tree::memtable::{BatchSorter, SortedBatch};
 use crate::txn::batch::Changes;
-
-use super::finder::Finder;
-
-/// Changes of a table are large from this part on of what active memtables may take: flushed by themselves, they are
-/// no small run.
-const LARGE_PART: u64 = 4;
 
 /// How much a batch changes of a table.
 #[derive(Clone, Copy, Default)]
@@ -28,19 +20,13 @@ struct Size {
     count: usize,
 }
 
-/// From this number of bytes on changes of a table have a memtable of their own.
-pub(crate) fn large_bytes(budget: &WriteBudget, options: &Options) -> u64 {
-    let part = budget.active_max() / LARGE_PART;
-    if options.memtable_bytes == 0 { part } else { part.min(options.memtable_bytes) }
-}
-
 /// Sorts the changes of those of the tables that have many; for each of the tables whether it is one.
 pub(super) fn sort_large(
     changes: &Arc<Changes>,
     tables: &[Arc<TableState>],
     large_bytes: u64,
 ) -> Vec<Option<SortedBatch>> {
-    let (mut sizes, mut finder) = (vec![Size::default(); tables.len()], Finder::new(tables));
+    let (mut sizes, mut finder) = (vec![Size::default(); tables.len()], TableFinder::new(tables));
     for change in changes.iter() {
         if change.kind == Kind::RangeDelete {
             continue;
@@ -72,6 +58,7 @@ mod tests {
 
     use super::*;
     use crate::base::ErrorKind;
+    use crate::db::state::options::Options;
     use crate::env::sim::{CrashProfile, SimEnv};
     use crate::table::{Layout, TableOptions};
     use crate::{Batch, Database, Durability, Range, Snapshot, Table};
@@ -135,7 +122,7 @@ mod tests {
         let table = db.create_table("t", TableOptions::default()).unwrap();
         let mut batch = Batch::new();
         fill(&mut batch, &table);
-        assert!(u64_of(batch.bytes()) < large_bytes(&db.core().throttle.budget, db.options()));
+        assert!(u64_of(batch.bytes()) < db.core().commits.large_bytes());
         db.write_with(&batch, Durability::Sync).unwrap();
         pairs(&db.snapshot(), &table)
     }

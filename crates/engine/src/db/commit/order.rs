@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::base::{Error, ErrorKind, Kind, Result, SeqNum, TableId};
-use crate::db::state::table::TableState;
-use crate::table::changed_since;
+use crate::base::{Kind, SeqNum, TableId};
+use crate::db::state::table::{TableFinder, TableState};
 use crate::tree::Limits;
 use crate::tree::cursor::after;
 use crate::txn::batch::{Change, Changes};
 use crate::txn::conflict::RecentWrites;
 use crate::txn::read_set::ReadSet;
 use crate::txn::recent_changes::RecentChanges;
-
-use super::finder::position;
 
 /// What commits change in their order.
 #[derive(Debug)]
@@ -37,49 +34,6 @@ impl CommitOrder {
             loads: Vec::new(),
             header: Vec::new(),
         }
-    }
-
-    /// First committer wins: refuses when a key of the changes has a version that is newer than `read_seqnum`.
-    pub(super) fn check_conflicts(
-        &self,
-        changes: &Changes,
-        tables: &[Arc<TableState>],
-        read_seqnum: SeqNum,
-    ) -> Result<()> {
-        for load in &self.loads {
-            if changes.iter().any(|change| load.table == change.table && load.meets(&change)) {
-                let name = &tables[position(tables, load.table)].name;
-                let message = format!("a bulk load of table '{name}' came first: retry the transaction");
-                return Err(Error::new(ErrorKind::Conflict, message));
-            }
-        }
-        let may_have_changed = |change: &Change<'_>| match change.kind {
-            Kind::RangeDelete => self.next_seqnum.0 > read_seqnum.0 + 1,
-            // Merges that do not commute are noted like any other change.
-            Kind::Merge => self.recent.may_have_changed_otherwise(change.table, change.key, read_seqnum),
-            _ => self.recent.may_have_changed(change.table, change.key, read_seqnum),
-        };
-        for change in changes.iter().filter(may_have_changed) {
-            let table = &tables[position(tables, change.table)];
-            let version = table.version.load();
-            // Commits that were ordered before this one may still be inserting, also into a memtable that was sealed
-            // meanwhile; they need no latch for it.
-            version.memtables().for_each(|mem| mem.wait_for_inserts());
-            let changed = match change.range() {
-                Some(range) => changed_since::range_changed(&version, &range, read_seqnum)?,
-                None if commutes(&change, tables) => {
-                    changed_since::key_changed_but_by_merges(&version, change.key, read_seqnum)?
-                }
-                None => changed_since::key_changed(&version, change.key, read_seqnum)?,
-            };
-            if changed {
-                let name = &table.name;
-                let message =
-                    format!("another transaction changed a key of table '{name}' first: retry the transaction");
-                return Err(Error::new(ErrorKind::Conflict, message));
-            }
-        }
-        Ok(())
     }
 
     /// Whether a transaction that read at `read_seqnum` could not change a key of the table any more; `None` when only
@@ -146,8 +100,8 @@ pub(super) struct OpenCounts {
 }
 
 /// Whether a change is a merge that commutes with other merges.
-fn commutes(change: &Change<'_>, tables: &[Arc<TableState>]) -> bool {
-    change.kind == Kind::Merge && tables[position(tables, change.table)].callbacks.operator.commutes()
+pub(super) fn commutes(change: &Change<'_>, tables: &[Arc<TableState>]) -> bool {
+    change.kind == Kind::Merge && tables[TableFinder::new(tables).find(change.table)].callbacks.operator.commutes()
 }
 
 /// A bulk load on its way to visibility.

@@ -18,7 +18,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use arc_swap::Guard;
 use smallvec::SmallVec;
@@ -29,26 +30,26 @@ use crate::base::{CoveragePoint, Error, ErrorKind, Lsn, Result, SeqNum};
 use crate::db::state::State;
 use crate::db::state::health::Waiting;
 use crate::db::state::options::Durability;
-use crate::db::state::table::TableState;
+use crate::db::state::table::{TableFinder, TableState};
 use crate::db::throttle::Throttle;
 use crate::log::{LogWriter, Prepared};
 use crate::table::memtable_handle::{CommitPoint, MemtableHandle};
 use crate::table::{Version, changed_since};
-use crate::tree::memtable::Memtable;
+use crate::tree::memtable::{Memtable, SortedBatch};
 use crate::txn::batch::{Changes, put_record_header};
 use crate::txn::locks::LockTable;
 use crate::txn::publish::Seqnums;
 
-use super::batch_memtable::{large_bytes, sort_large};
-use super::finder::Finder;
+use super::batch_memtable::sort_large;
 use super::order::{CommitOrder, OpenCounts};
 use super::range_tombstones::{NewTombstones, merge_sets};
-use super::retention::{IntervalSync, LogRetention};
 use super::validation::{Seen, lock_and_check};
-use super::write_set::WriteSet;
 
 /// Most commits are of no more tables; those that are allocate.
 const TABLES: usize = 4;
+/// Changes of a table are large from this part on of what active memtables may take: flushed by themselves, they are
+/// no small run.
+const LARGE_PART: u64 = 4;
 
 /// Orders commits, logs them and shows them to readers.
 #[derive(Debug)]
@@ -64,6 +65,56 @@ pub(crate) struct CommitPipeline {
     pub(crate) locks: Arc<LockTable>,
     pub(super) interval: IntervalSync,
     pub(super) retention: LogRetention,
+}
+
+/// The sync of commits with [`Durability::Interval`](crate::Durability::Interval).
+#[derive(Debug, Default)]
+pub(super) struct IntervalSync {
+    /// Whether commits wait for the sync worker. Set by commits, cleared by the worker before it syncs.
+    pub(super) pending: AtomicBool,
+    /// When the sync worker syncs for these. Its own.
+    pub(super) due: Mutex<Option<Duration>>,
+}
+
+impl IntervalSync {
+    /// A commit waits for a sync within the interval; whether it is the first that does.
+    pub(super) fn begin(&self) -> bool {
+        !self.pending.swap(true, Ordering::AcqRel)
+    }
+}
+
+/// How much of the log is kept. Steers only.
+#[derive(Debug)]
+pub(super) struct LogRetention {
+    /// The log before this position is not needed. Told by flushes.
+    pub(super) needed_from: AtomicU64,
+    /// Where the log ended when memtables were last sealed because it was too long.
+    pub(super) sealed_at: AtomicU64,
+}
+
+impl LogRetention {
+    pub(super) fn new(needed_from: Lsn) -> Self {
+        Self { needed_from: AtomicU64::new(needed_from.0), sealed_at: AtomicU64::new(0) }
+    }
+}
+
+/// What a commit writes.
+#[derive(Clone, Copy)]
+pub(crate) struct WriteSet<'a> {
+    pub(crate) changes: &'a Changes,
+    /// The tables that are changed.
+    pub(crate) tables: &'a [Arc<TableState>],
+    /// For each of the tables its changes in order, if they are to have a memtable of their own; empty when none are.
+    pub(crate) sorted: &'a [Option<SortedBatch>],
+    /// For each of the tables the range tombstones among its changes; empty when there are none.
+    pub(crate) tombstones: &'a [NewTombstones],
+}
+
+impl WriteSet<'_> {
+    /// Whether the changes of the table at `at` go to its active memtable.
+    pub(crate) fn is_inserted(&self, at: usize) -> bool {
+        self.sorted.get(at).is_none_or(Option::is_none)
+    }
 }
 
 /// A commit that has its place in the order.
@@ -122,7 +173,7 @@ impl CommitPipeline {
         }
         // Kept to the end: what waited for memory has its share until the memtables hold it.
         let _admission = self.throttle.admit(&changes)?;
-        let large_bytes = large_bytes(&self.throttle.budget, &self.state.options);
+        let large_bytes = self.large_bytes();
         if u64_of(changes.bytes()) < large_bytes {
             let tombstones = &NewTombstones::of(&changes, tables);
             let writes = WriteSet { changes: &changes, tables, sorted: &[], tombstones };
@@ -133,6 +184,13 @@ impl CommitPipeline {
         let sorted = sort_large(&changes, tables, large_bytes);
         let tombstones = &NewTombstones::of(&changes, tables);
         self.write(WriteSet { changes: &changes, tables, sorted: &sorted, tombstones }, durability, seen).map(Some)
+    }
+
+    /// From this number of bytes on changes of a table have a memtable of their own.
+    pub(super) fn large_bytes(&self) -> u64 {
+        let part = self.throttle.budget.active_max() / LARGE_PART;
+        let limit = self.state.options.memtable_bytes;
+        if limit == 0 { part } else { part.min(limit) }
     }
 
     /// Orders, logs, inserts, syncs and publishes a commit that was admitted.
@@ -177,7 +235,10 @@ impl CommitPipeline {
         seen: Option<Seen<'_>>,
     ) -> Result<Ticket> {
         let WriteSet { changes, tables, .. } = writes;
-        let mut guard = lock_and_check((&self.order, &self.state), (changes, tables), seen)?;
+        let mut guard = match seen {
+            None => self.order.lock(),
+            Some(seen) => lock_and_check((&self.order, &self.state), (changes, tables), seen)?,
+        };
         let order = &mut *guard;
         // A close says so first, and takes the latch then: commits that were ordered before are flushed, and none is
         // ordered later.
@@ -197,7 +258,7 @@ impl CommitPipeline {
 
     /// Refuses changes of a transaction that depends on something that has changed.
     pub(crate) fn check(&self, changes: &Changes, tables: &[Arc<TableState>], seen: Seen<'_>) -> Result<()> {
-        lock_and_check((&self.order, &self.state), (changes, tables), Some(seen)).map(drop)
+        lock_and_check((&self.order, &self.state), (changes, tables), seen).map(drop)
     }
 
     fn open_counts(&self) -> OpenCounts {
@@ -319,7 +380,7 @@ fn insert(writes: WriteSet<'_>, ticket: &Ticket) {
     if ticket.mems().next().is_none() {
         return;
     }
-    let (mut finder, mut seqnum) = (Finder::new(tables), ticket.seqnums.first);
+    let (mut finder, mut seqnum) = (TableFinder::new(tables), ticket.seqnums.first);
     let entries = changes.iter().filter_map(|change| {
         let at = finder.find(change.table);
         let entry = change.entry(seqnum);

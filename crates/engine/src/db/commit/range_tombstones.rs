@@ -7,12 +7,10 @@ use std::sync::Arc;
 
 use crate::base::SeqNum;
 use crate::base::num::u64_of;
-use crate::db::state::table::TableState;
+use crate::db::state::table::{TableFinder, TableState};
 use crate::tree::range_tombstone::{RangeEnds, RangeTombstones};
 use crate::txn::batch::Changes;
 use crate::txn::snapshots::Snapshots;
-
-use super::finder::Finder;
 
 /// With more sets of range tombstones in memory a commit waits until they are merged: each reader looks in all of them.
 const SETS_MAX: usize = 48;
@@ -33,7 +31,7 @@ impl NewTombstones {
         if !changes.has_range_deletes() {
             return Vec::new();
         }
-        let (mut ranges, mut finder) = (vec![Vec::new(); tables.len()], Finder::new(tables));
+        let (mut ranges, mut finder) = (vec![Vec::new(); tables.len()], TableFinder::new(tables));
         for (number, change) in (0..).zip(changes.iter()) {
             if let Some((low, high)) = change.ends() {
                 ranges[finder.find(change.table)].push((low, high, SeqNum(number)));

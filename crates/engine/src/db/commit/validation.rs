@@ -9,14 +9,14 @@
 use std::sync::Arc;
 
 use crate::base::sync::{Mutex, MutexGuard};
-use crate::base::{CoveragePoint, Error, ErrorKind, Result, SeqNum, TableId};
+use crate::base::{CoveragePoint, Error, ErrorKind, Kind, Result, SeqNum, TableId};
 use crate::db::state::State;
-use crate::db::state::table::TableState;
+use crate::db::state::table::{TableFinder, TableState};
 use crate::table::changed_since;
-use crate::txn::batch::Changes;
+use crate::txn::batch::{Change, Changes};
 use crate::txn::read_set::ReadSet;
 
-use super::order::CommitOrder;
+use super::order::{CommitOrder, commutes};
 
 /// What a transaction saw, of which its commit must find unchanged what it depends on.
 #[derive(Clone, Copy, Debug)]
@@ -34,25 +34,61 @@ pub(crate) struct CheckedReads<'a> {
     pub(crate) tables: &'a [Arc<TableState>],
 }
 
-/// Takes the commit latch. Refuses a transaction if anything that it depends on has changed; what is committed without
-/// one (`None`) depends on nothing.
+/// Takes the commit latch. Refuses a transaction if anything that it depends on has changed.
 pub(super) fn lock_and_check<'p>(
     (order, state): (&'p Mutex<CommitOrder>, &State),
     (changes, tables): (&Changes, &[Arc<TableState>]),
-    seen: Option<Seen<'_>>,
+    Seen { seqnum, reads }: Seen<'_>,
 ) -> Result<MutexGuard<'p, CommitOrder>> {
-    let Some(Seen { seqnum, reads }) = seen else { return Ok(order.lock()) };
     let locked = || match reads {
         Some(reads) => lock_if_unchanged((order, state), reads, seqnum),
         None => Ok(order.lock()),
     };
-    let checked = locked().and_then(|order| order.check_conflicts(changes, tables, seqnum).map(|()| order));
+    let checked = locked().and_then(|order| check_writes(&order, changes, tables, seqnum).map(|()| order));
     checked.inspect_err(|error| {
         if error.kind() == ErrorKind::Conflict {
             state.counters.conflict();
             CoveragePoint::Conflict.mark();
         }
     })
+}
+
+/// First committer wins: refuses when a key of the changes has a version that is newer than `read_seqnum`.
+fn check_writes(order: &CommitOrder, changes: &Changes, tables: &[Arc<TableState>], read_seqnum: SeqNum) -> Result<()> {
+    let table_of = |id| &tables[TableFinder::new(tables).find(id)];
+    for load in &order.loads {
+        if changes.iter().any(|change| load.table == change.table && load.meets(&change)) {
+            let name = &table_of(load.table).name;
+            let message = format!("a bulk load of table '{name}' came first: retry the transaction");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+    }
+    let may_have_changed = |change: &Change<'_>| match change.kind {
+        Kind::RangeDelete => order.next_seqnum.0 > read_seqnum.0 + 1,
+        // Merges that do not commute are noted like any other change.
+        Kind::Merge => order.recent.may_have_changed_otherwise(change.table, change.key, read_seqnum),
+        _ => order.recent.may_have_changed(change.table, change.key, read_seqnum),
+    };
+    for change in changes.iter().filter(may_have_changed) {
+        let table = table_of(change.table);
+        let version = table.version.load();
+        // Commits that were ordered before this one may still be inserting, also into a memtable that was sealed
+        // meanwhile; they need no latch for it.
+        version.memtables().for_each(|mem| mem.wait_for_inserts());
+        let changed = match change.range() {
+            Some(range) => changed_since::range_changed(&version, &range, read_seqnum)?,
+            None if commutes(&change, tables) => {
+                changed_since::key_changed_but_by_merges(&version, change.key, read_seqnum)?
+            }
+            None => changed_since::key_changed(&version, change.key, read_seqnum)?,
+        };
+        if changed {
+            let name = &table.name;
+            let message = format!("another transaction changed a key of table '{name}' first: retry the transaction");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+    }
+    Ok(())
 }
 
 /// Takes the commit latch, and refuses if anything that was read has changed after `since`.

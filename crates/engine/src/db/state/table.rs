@@ -185,3 +185,25 @@ impl TableState {
         Ok(())
     }
 }
+
+/// Finds the tables that the changes of a commit are of. Mostly a change is of the same table as the one before.
+pub(crate) struct TableFinder<'a> {
+    tables: &'a [Arc<TableState>],
+    at: usize,
+}
+
+impl<'a> TableFinder<'a> {
+    /// Among the tables of a commit.
+    pub(crate) const fn new(tables: &'a [Arc<TableState>]) -> Self {
+        Self { tables, at: 0 }
+    }
+
+    /// The index of a table.
+    #[inline]
+    pub(crate) fn find(&mut self, id: TableId) -> usize {
+        if self.tables[self.at].id != id {
+            self.at = self.tables.iter().position(|table| table.id == id).expect("a batch names its tables");
+        }
+        self.at
+    }
+}

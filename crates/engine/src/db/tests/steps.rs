@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::{Entry, ErrorKind, Kind, SeqNum};
 use crate::block::Compression;
-use crate::db::commit::write_set::WriteSet;
+use crate::db::commit::pipeline::WriteSet;
 use crate::db::jobs::job::JobContext;
 use crate::db::jobs::output::run_writer::RunWriter;
 use crate::db::jobs::run_merge::relieve_l0;

@@ -1,24 +1,37 @@
 //! What keeps writers from outrunning flushes and compactions: the share of memory that memtables may take, the queue
 //! of writers that wait for a flush, and the space on disk that a flush will need. A commit passes all three by one
 //! call, [`Throttle::admit`].
+//!
+//! Commits that put are refused before memtables hold more than the disk has room to flush. So on a disk that the
+//! database has filled there is room to flush deletions, for the redo log of more, and for the merges that give space
+//! back.
 
 pub(crate) mod budget;
-mod disk_space;
 pub(crate) mod stall_queue;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Result};
 use crate::db::state::State;
 use crate::db::state::events::Event;
-use crate::table::policy;
+use crate::table::{manifest, policy};
 use crate::txn::batch::Changes;
 
 use self::budget::WriteBudget;
-use self::disk_space::DiskSpace;
 use self::stall_queue::{Admission, StallQueue};
+
+/// Bytes that stay free beside what memtables hold, at most; a segment of the log if that is less. A new manifest and
+/// its copy come on top.
+const KEPT_BYTES_MAX: u64 = 1 << 20;
+/// The free space is measured again when memtables have grown by a fourth of the room that was left: at most by this
+/// part of memory, at least by this part of what is kept.
+const LEFT_PART: u64 = 4;
+const MEMORY_PART: u64 = 64;
+const KEPT_PART: u64 = 8;
+/// Memtables of less than this part of what is kept are not flushed for want of space.
+const WORTH_PART: u64 = 2;
 
 /// Admits writers.
 #[derive(Debug)]
@@ -27,6 +40,16 @@ pub(crate) struct Throttle {
     pub(crate) budget: WriteBudget,
     pub(crate) queue: Arc<StallQueue>,
     space: DiskSpace,
+}
+
+/// What was found when it was looked last how much space there is. Both fields only steer: a commit that is admitted by
+/// a stale value takes a little of the space that is kept.
+#[derive(Debug, Default)]
+struct DiskSpace {
+    /// There was not enough: commits that put look again before they go on.
+    is_tight: AtomicBool,
+    /// Bytes of memtables from which on it is looked again.
+    look_at: AtomicU64,
 }
 
 impl Throttle {
@@ -57,7 +80,7 @@ impl Throttle {
             let slept = self.budget.sleep(&*self.state.env.threads, delay);
             self.state.counters.delays.add(slept);
         }
-        self.space.check(&self.state, &self.budget, changes)?;
+        self.check_space(changes)?;
         // Deletions make room on the disk: a share of memory is kept for them.
         let passes = || !self.budget.is_full_for_deletes() && changes.makes_room();
         if !self.queue.is_closed(&self.budget) || passes() { Ok(None) } else { self.stall(bytes) }
@@ -66,6 +89,22 @@ impl Throttle {
     /// Whether a commit that begins now may be slowed, or has to wait for a flush.
     pub(crate) fn may_wait(&self) -> bool {
         self.budget.is_pressed() || self.queue.is_closed(&self.budget)
+    }
+
+    /// Refuses changes that the disk may have no room for. Deletions pass: they make room.
+    fn check_space(&self, changes: &Changes) -> Result<()> {
+        if !self.space.is_tight.load(Ordering::Relaxed) || changes.makes_room() {
+            return Ok(());
+        }
+        let missing = self.missing_space(self.budget.memtable_bytes() + u64_of(changes.bytes()));
+        if missing == 0 {
+            return Ok(());
+        }
+        let message = format!(
+            "the disk of {} has no room for more than to flush what is in memory: free {missing} bytes, also by deleting rows, ranges or tables",
+            self.state.dir.display()
+        );
+        Err(Error::new(ErrorKind::Full, message))
     }
 
     /// Waits for memory for a commit of this many bytes.
@@ -88,10 +127,34 @@ impl Throttle {
         Ok(admission)
     }
 
-    /// Whether the disk could hold no more than what is in memory, after a commit of these changes: then memtables are
-    /// to be flushed.
+    /// Looks from time to time, as memtables grow by commits, whether they can be flushed. Says so when the disk could
+    /// hold no more than what is in memory, after a commit of these changes: then memtables are to be flushed.
     pub(crate) fn must_flush_for_space(&self, changes: &Changes) -> bool {
-        self.space.must_flush(&self.state, &self.budget, changes)
+        let held = self.budget.memtable_bytes();
+        let erases = changes.has_range_deletes() && self.space.is_tight.load(Ordering::Relaxed);
+        // On a full disk every commit would lay down a run of its own for its few deletions, and these runs would fill
+        // what is kept.
+        let is_worth_a_flush = erases || held >= self.kept_bytes() / WORTH_PART;
+        let is_due = held >= self.space.look_at.load(Ordering::Relaxed) || erases;
+        is_due && is_worth_a_flush && self.missing_space(held) > 0
+    }
+
+    /// Bytes that are missing on disk to flush `held` bytes; notes what was found.
+    fn missing_space(&self, held: u64) -> u64 {
+        // A disk that does not tell is taken for large.
+        let free = self.state.free_bytes().unwrap_or(u64::MAX);
+        let kept = self.kept_bytes();
+        let missing = (held + kept).saturating_sub(free);
+        let left = free.saturating_sub(held + kept);
+        let step = (left / LEFT_PART).min(self.state.options.memory_bytes / MEMORY_PART).max(kept / KEPT_PART);
+        self.space.look_at.store(held + step, Ordering::Relaxed);
+        self.space.is_tight.store(missing > 0, Ordering::Relaxed);
+        missing
+    }
+
+    /// Bytes that stay free.
+    fn kept_bytes(&self) -> u64 {
+        self.state.options.log_segment_bytes.min(KEPT_BYTES_MAX) + 2 * manifest::RESERVE_BYTES
     }
 
     /// A flush has given memory back, and space for other flushes.
@@ -148,7 +211,8 @@ impl Throttle {
     /// debt, which slows writers.
     pub(crate) fn trees_changed(&self) {
         self.fit_cache();
-        self.space.look_again();
+        // Something was written to disk, or removed.
+        self.space.look_at.store(0, Ordering::Relaxed);
         let tables = self.state.tables.all();
         // Waiting does not help where nothing compacts in the background, or what is to be compacted cannot be read.
         let compacted = tables.iter().filter(|table| table.compacts_itself() && !table.compaction.retry.is_failing());

@@ -5,7 +5,6 @@
 //!    away.
 //! 2. The bytes of a chunk belong to one segment and follow each other without gaps from its start.
 
-use super::payload::Payload;
 use crate::base::Lsn;
 use crate::base::num::u64_of;
 use crate::env::AlignedBuffer;
@@ -17,6 +16,65 @@ use crate::log::pool::SegmentPool;
 use crate::log::pool::directory::Spare;
 use std::mem;
 use std::sync::Arc;
+
+/// The part of a payload that no fragment holds yet.
+#[derive(Debug)]
+pub(in crate::log) struct Payload<'a> {
+    /// The slices not yet taken in full.
+    parts: &'a [&'a [u8]],
+    /// How many bytes of the first of them are taken.
+    taken: usize,
+    left: usize,
+    begun: bool,
+    form: Form,
+}
+
+impl<'a> Payload<'a> {
+    /// A payload whose parts are what is stored of it.
+    pub(in crate::log) fn new(parts: &'a [&'a [u8]], form: Form) -> Self {
+        Self { parts, taken: 0, left: parts.iter().map(|part| part.len()).sum(), begun: false, form }
+    }
+
+    /// Bytes not yet taken.
+    pub(in crate::log) const fn left(&self) -> usize {
+        self.left
+    }
+
+    /// How it is stored.
+    pub(in crate::log) const fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Whether a fragment has taken some of it.
+    pub(in crate::log) const fn is_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Whether the last fragment has been taken.
+    pub(in crate::log) const fn is_done(&self) -> bool {
+        self.begun && self.left == 0
+    }
+
+    /// Appends the next `len` bytes to `out`.
+    #[inline]
+    pub(in crate::log) fn take(&mut self, len: usize, out: &mut AlignedBuffer) {
+        self.begun = true;
+        self.left = self.left.checked_sub(len).expect("no more is taken than is left");
+        let mut wanted = len;
+        while let Some((part, rest)) = self.parts.split_first() {
+            let part = &part[self.taken..];
+            if part.len() > wanted {
+                out.extend_from_slice(&part[..wanted]);
+                self.taken += wanted;
+                return;
+            }
+            out.extend_from_slice(part);
+            wanted -= part.len();
+            (self.parts, self.taken) = (rest, 0);
+        }
+        assert_eq!(wanted, 0, "no more is taken than is left");
+    }
+}
 
 /// Bytes of one segment on their way to its file.
 #[derive(Debug)]
@@ -244,5 +302,30 @@ impl SegmentChunk {
                 .expect("the marker was put there when the group began");
             Marker { durable, ..marker }.encode(self.segment.identity(), self.start, fragment);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_any_size_make_up_the_whole() {
+        let parts: [&[u8]; 5] = [b"", b"ab", b"cdefg", b"", b"h"];
+        for size in 1..10 {
+            let (mut payload, mut out) = (Payload::new(&parts, Form::Plain), AlignedBuffer::default());
+            while !payload.is_done() {
+                payload.take(size.min(payload.left()), &mut out);
+            }
+            assert_eq!(*out, *b"abcdefgh");
+        }
+    }
+
+    #[test]
+    fn an_empty_payload_is_one_empty_piece() {
+        let (mut payload, mut out) = (Payload::new(&[], Form::Plain), AlignedBuffer::default());
+        assert!(!payload.is_done());
+        payload.take(0, &mut out);
+        assert!(payload.is_done() && out.is_empty());
     }
 }

@@ -16,11 +16,9 @@
 pub(in crate::log) mod builder;
 pub(in crate::log) mod delta;
 pub(in crate::log) mod pack;
-pub(in crate::log) mod payload;
 pub(in crate::log) mod window;
 
-use self::builder::{Batch, BatchBuilder};
-use self::payload::Payload;
+use self::builder::{Batch, BatchBuilder, Payload};
 use self::window::{MappedRange, MappedWindow};
 use super::failure::Failure;
 use super::format::SegmentHeader;

@@ -12,15 +12,16 @@
 //! 1. Positions are published as durable in order: only when everything before them is. A crash may leave a later group
 //!    without an earlier one; it then ends the log at the gap, and no thread was told of what lies behind.
 //! 2. Writes begin in order of position: the thread that begins one holds the latch of the log's output.
+//! 3. Positions become durable under the latch of the queue: a thread is in a list until it is taken from there to be
+//!    woken, or has left. So a thread that has left is never woken in place of one that waits.
 
 mod in_flight;
-mod waiters;
 
-use self::in_flight::{InFlight, Role};
-use self::waiters::Waiters;
+use self::in_flight::{IN_FLIGHT_MAX, InFlight, Role};
 use super::failure::Failure;
 use super::stats::{LogStats, SyncCounters, count};
-use crate::base::sync::thread::{Thread, park};
+use crate::base::num::{u64_of, usize_of};
+use crate::base::sync::thread::{self, Thread, park};
 use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard};
 use crate::base::{Lsn, Result};
 use std::mem;
@@ -211,6 +212,48 @@ impl SyncQueue {
         let mut state = self.state.lock();
         state.waiters.leave(write);
         Some(state)
+    }
+}
+
+/// Where threads sleep until a write completes: a list of them for each write that can be in flight, and one for the
+/// write after those.
+///
+/// Threads are parked and do not wait on a condition variable: a woken thread needs no latch to learn that its position
+/// is durable, and the thread that wakes them chooses the order. A thread that wakes up for no reason finds out by
+/// looking, and enters again.
+#[derive(Debug, Default)]
+struct Waiters([Vec<Thread>; IN_FLIGHT_MAX + 1]);
+
+impl Waiters {
+    /// This thread is going to sleep until the write of this number completes.
+    fn enter(&mut self, write: u64) {
+        self.list(write).push(thread::current());
+    }
+
+    /// This thread is awake, whether it was woken or not.
+    fn leave(&mut self, write: u64) {
+        let this = thread::current().id();
+        self.list(write).retain(|thread| thread.id() != this);
+    }
+
+    /// Takes the thread that has waited longest for the write of this number.
+    fn take_first(&mut self, write: u64) -> Option<Thread> {
+        let list = self.list(write);
+        (!list.is_empty()).then(|| list.remove(0))
+    }
+
+    /// Takes all that wait for the write of this number.
+    fn take(&mut self, write: u64) -> Vec<Thread> {
+        mem::take(self.list(write))
+    }
+
+    /// Takes all threads.
+    fn take_all(&mut self) -> Vec<Thread> {
+        self.0.iter_mut().flat_map(mem::take).collect()
+    }
+
+    fn list(&mut self, write: u64) -> &mut Vec<Thread> {
+        &mut self.0[usize_of(write % u64_of(IN_FLIGHT_MAX + 1))]
     }
 }
 

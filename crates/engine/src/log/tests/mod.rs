@@ -9,7 +9,7 @@ mod recycling;
 mod schedules;
 mod writing;
 
-use super::buffer::payload::Payload;
+use super::buffer::builder::Payload;
 use super::format::Form;
 use super::{
     Base, CopyRange, LogCompression, LogOptions, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover,
@@ -28,7 +28,7 @@ impl LogWriter {
     pub(in crate::log) fn append_parts(&self, parts: &[&[u8]]) -> Result<Lsn> {
         let payload = Payload::new(parts, Form::Plain);
         let raw_bytes = payload.left();
-        self.groups.append(payload, None, raw_bytes).map(|place| place.end)
+        self.push(payload, None, raw_bytes).map(|place| place.end)
     }
 }
 

@@ -83,7 +83,7 @@ fn who_begins_a_segment_by_a_buffered_commit_finds_its_header_written_and_leaves
     let sim = sim(4);
     let (_, log) = open(&sim, Lsn(0), LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() });
     let commit = |bytes| log.write(log.append_parts(&[&payload(1, bytes)]).unwrap()).unwrap();
-    let current = || log.groups.current();
+    let current = || log.current();
     let is_ready = || log.pool.is_spare_ready();
     assert!(current().is_named() && is_ready().is_none());
     for _ in 0..5 {
@@ -101,7 +101,7 @@ fn who_begins_a_segment_by_a_buffered_commit_finds_its_header_written_and_leaves
     }
     // A commit that fills several segments makes each one's name durable before the next, and a force that of the last.
     commit(3_500_000);
-    let segments = log.groups.unsynced();
+    let segments = log.unsynced();
     let named: Vec<_> = segments.iter().map(|segment| segment.is_named()).collect();
     assert!(named.len() > 2 && named[..named.len() - 1].iter().all(|is_named| *is_named), "{named:?}");
     assert!(!current().is_named());

@@ -306,7 +306,7 @@ fn a_position_at_the_end_of_a_full_segment_is_where_the_log_goes_on() {
         let commit = |bytes| log.sync(log.append_parts(&[&payload(1, bytes)]).unwrap()).unwrap();
         commit(bytes);
         let from = log.tail();
-        are_full += usize::from(from == log.groups.current().header.end());
+        are_full += usize::from(from == log.current().header.end());
         for more in 0..3 {
             let summary = inspect_on(&env, path, from, &mut |_, _, _| Ok(())).unwrap();
             assert_eq!(summary.payloads, more, "behind {bytes} bytes");

@@ -1,40 +1,86 @@
-//! The log writer, the only part of the log that others write through: it appends payloads and makes them durable.
+//! The log writer, the only part of the log that others write through: payloads go into the log buffer, and in groups
+//! from there to the device.
+//!
+//! # Concurrency
+//! There is no log thread and no timer. The thread that commits writes the log and makes it durable itself, or waits
+//! for a thread that does ([`SyncQueue`]). Before it leads a group it gives way a few times, if the last groups served
+//! several threads, so that the threads just woken join this group.
+//!
+//! * The log buffer has a latch, held for copies, never for I/O.
+//! * The sync queue has a latch, held for moments.
+//! * `output` is held while a batch is taken from the buffer, placed in segments and, if it is buffered, written: so
+//!   writes begin in order of position. Direct writes and syncs happen without it, several at a time.
+//! * Order: the right to lead a group, then `output`, then one of the others. The latches of buffer and queue are not
+//!   held together.
+//!
+//! # Direct and buffered writes
+//! `sync` alone writes whole sectors past the page cache, durable when the call returns: one system call per lone
+//! commit. `write` goes through the page cache: it fills pages with zeros when it first touches them (`segment_writer`
+//! says how many), and from then on adds bytes to them, where the system can without a call. While any buffered bytes
+//! are not durable, `sync` also writes buffered and then syncs the files. The two never meet in one sector: after each
+//! sync the next group begins at a sector of its own, so direct writes go where no page is dirty, though one may hold
+//! zeros, and no page is filled from the device. (Linux writes a range's dirty pages back and drops them before a
+//! direct write to it, so larger pages do no harm.) Nor do they meet in time, because such a drop fails when a thread
+//! fills the page again: buffered bytes are written while no direct write is in flight, and their sync is exclusive.
+//! (They may be written during a sync, which then may or may not include them; the next one does.)
+//!
+//! # Invariants
+//! 1. The first failure of a write or sync ends the log: nothing is tried again, every later call fails.
 
-mod group_writer;
 mod segment_writer;
 
-use self::group_writer::GroupWriter;
+use self::segment_writer::{SegmentWriter, sync_segments, write_durably};
+use super::buffer::LogBuffer;
+use super::buffer::builder::{Batch, Payload};
 use super::buffer::delta::{Base, Delta};
 use super::buffer::pack::Packed;
-use super::buffer::payload::Payload;
+use super::failure::Failure;
 use super::format::{Begins, Form, SegmentHeader};
 use super::options::{LogCompression, LogOptions};
-use super::pool::directory::{Directory, SegmentInfo};
-use super::pool::sizes::new_segment_bytes;
+use super::pool::directory::{Directory, Segment, SegmentInfo};
+use super::pool::sizes::{Usage, new_segment_bytes};
 use super::pool::{PoolFiles, Reservation, SegmentPool};
 use super::recovery::recover::RecoveredLog;
-use super::stats::{LogStats, count};
+use super::stats::{LogStats, WriteCounters, count};
+use super::sync_queue::SyncQueue;
 use crate::base::num::u64_of;
+use crate::base::sync::Mutex;
+use crate::base::sync::thread::yield_now;
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::Env;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 /// What a payload may have besides its body: the head, and the length of the head.
 const HEAD_BYTES_MAX: usize = 64;
+/// How often a thread that is about to lead a group gives way to others.
+const YIELDS_MAX: u32 = 8;
 
 /// Writes the redo log. Shared by all threads.
 #[derive(Debug)]
 pub struct LogWriter {
     pub(in crate::log) pool: Arc<SegmentPool>,
-    pub(in crate::log) groups: GroupWriter,
+    buffer: LogBuffer,
+    queue: SyncQueue,
+    output: Mutex<Output>,
+    failure: Arc<Failure>,
+    counters: Arc<WriteCounters>,
     compression: LogCompression,
     /// Nanoseconds spent on compression. Publishes nothing.
     compression_ns: AtomicU64,
     bytes_replayed: u64,
     replay_us: u64,
+}
+
+/// The bytes that are being written, and the files.
+#[derive(Debug)]
+struct Output {
+    /// Bytes taken from the log buffer; none but while they are written.
+    batch: Batch,
+    segments: SegmentWriter,
 }
 
 /// The body of a payload, ready to be appended: compressed if that saves space, and with space reserved in segments if
@@ -81,9 +127,15 @@ impl LogWriter {
         let (spares, removed) = (recovered.listing.spares, recovered.orphans.len());
         let files = PoolFiles { live, spares, next_spare: recovered.listing.next_spare, removed };
         let pool = Arc::new(SegmentPool::open(directory, options, header, files)?);
+        let (failure, counters) = (Arc::<Failure>::default(), Arc::<WriteCounters>::default());
+        let segments = SegmentWriter::new(segment, Arc::clone(&pool), Arc::clone(&counters));
         Ok(Self {
-            groups: GroupWriter::new(segment, Arc::clone(&pool)),
+            buffer: LogBuffer::new(header, Arc::clone(&pool), Arc::clone(&failure), Arc::clone(&counters)),
+            queue: SyncQueue::new(header.first, Arc::clone(&failure)),
+            output: Mutex::new(Output { batch: Batch::empty(header), segments }),
             pool,
+            failure,
+            counters,
             compression: options.compression,
             compression_ns: AtomicU64::new(0),
             bytes_replayed: recovered.summary.bytes,
@@ -135,13 +187,26 @@ impl LogWriter {
         let form = if body.is_packed() { Form::Packed } else { Form::Plain };
         let appended = body.with_parts(head, |parts| {
             let whole = Payload::new(parts, form);
-            let Some(delta) = delta else { return self.groups.append(whole, None, raw_bytes) };
+            let Some(delta) = delta else { return self.push(whole, None, raw_bytes) };
             delta.with_parts(head, |parts| {
-                self.groups.append(whole, Some((delta.base, Payload::new(parts, Form::Delta))), raw_bytes)
+                self.push(whole, Some((delta.base, Payload::new(parts, Form::Delta))), raw_bytes)
             })
         });
         drop(reservation);
         appended
+    }
+
+    /// Appends a payload that had `raw_bytes` bytes before it was packed.
+    #[inline]
+    pub(in crate::log) fn push(
+        &self,
+        payload: Payload<'_>,
+        delta: Option<(Lsn, Payload<'_>)>,
+        raw_bytes: usize,
+    ) -> Result<Range<Lsn>> {
+        self.buffer.append(payload, delta, (raw_bytes, self.queue.durable()), || {
+            self.write_waiting(&mut self.output.lock()).map_err(|error| self.fail(&error))
+        })
     }
 
     /// Compresses a body as the options say, if that saves space.
@@ -162,12 +227,12 @@ impl LogWriter {
     /// make a spare. While commits are refused, they alone try, not the worker.
     #[inline]
     fn ensure_next_segment(&self, bytes: usize) -> Result<()> {
-        if bytes == 0 || self.groups.buffer.check_space(bytes + HEAD_BYTES_MAX).is_ok() {
+        if bytes == 0 || self.buffer.check_space(bytes + HEAD_BYTES_MAX).is_ok() {
             return Ok(());
         }
         match self.prepare_spare() {
             Err(error) if !is_lacking(&error) => Err(error),
-            _ => self.groups.buffer.check_space(bytes + HEAD_BYTES_MAX),
+            _ => self.buffer.check_space(bytes + HEAD_BYTES_MAX),
         }
     }
 
@@ -178,8 +243,8 @@ impl LogWriter {
         if !self.pool.is_reserved_for(bytes) {
             return Ok(None);
         }
-        let maker = self.pool.maker(self.groups.usage());
-        let (reservation, missing) = self.groups.buffer.reserve(bytes);
+        let maker = self.pool.maker(self.usage());
+        let (reservation, missing) = self.buffer.reserve(bytes);
         maker.make(missing)?;
         Ok(Some(reservation))
     }
@@ -192,7 +257,14 @@ impl LogWriter {
     /// # Errors
     /// `Poisoned` when a write fails or has failed.
     pub fn write(&self, lsn: Lsn) -> Result<()> {
-        self.groups.write(lsn)
+        if self.is_written(lsn) {
+            return Ok(());
+        }
+        let mut output = self.output.lock();
+        if self.is_written(lsn) {
+            return Ok(());
+        }
+        self.write_waiting(&mut output).map_err(|error| self.fail(&error))
     }
 
     /// Makes everything before `lsn`, a position that [`Self::append`] returned, durable.
@@ -200,7 +272,11 @@ impl LogWriter {
     /// # Errors
     /// `Poisoned` when a write or sync fails or has failed; whether the payloads are durable is then unknown.
     pub fn sync(&self, lsn: Lsn) -> Result<()> {
-        self.groups.sync(lsn)
+        while self.queue.wait_or_lead(lsn)? {
+            self.gather();
+            self.lead(lsn).map_err(|error| self.fail(&error))?;
+        }
+        Ok(())
     }
 
     /// Makes everything appended so far durable, marks the log as closed and lets nothing follow.
@@ -208,27 +284,98 @@ impl LogWriter {
     /// # Errors
     /// As for [`Self::sync`].
     pub fn close(&self) -> Result<()> {
-        self.groups.close()
+        let Some(end) = self.buffer.close()? else { return Ok(()) };
+        // On its own, so that the marker before the end mark proves that all of it was durable.
+        self.sync(end)?;
+        self.sync(self.buffer.push_end())
     }
 
     /// Gives back the memory of a log that was closed or has failed.
     pub fn give_back(&self) {
-        self.groups.buffer.give_back();
+        self.buffer.give_back();
     }
 
     /// Everything before this position is durable.
+    #[inline]
     pub fn durable(&self) -> Lsn {
-        self.groups.durable()
+        self.queue.durable()
     }
 
     /// Everything before this position has been handed to the kernel.
     pub fn written(&self) -> Lsn {
-        self.groups.written()
+        self.buffer.written().max(self.queue.durable())
     }
 
     /// The position after the last payload appended.
     pub fn tail(&self) -> Lsn {
-        self.groups.buffer.end()
+        self.buffer.end()
+    }
+
+    #[inline]
+    fn is_written(&self, lsn: Lsn) -> bool {
+        self.buffer.written() >= lsn || self.queue.durable() >= lsn
+    }
+
+    /// Lets other threads go first that were woken when the last group was durable and are about to commit again: with
+    /// them this group serves all. Without them it serves half, and the next group the other half. A thread that alone
+    /// waits for syncs does not stop here, whatever commits that wait for none append.
+    fn gather(&self) {
+        for _ in 0..YIELDS_MAX {
+            if !self.queue.is_shared() || !self.buffer.is_half_a_group() {
+                return;
+            }
+            yield_now();
+        }
+    }
+
+    /// Leads a group: writes everything that waits and makes it durable, and what was written before with it.
+    fn lead(&self, lsn: Lsn) -> Result<()> {
+        let mut output = self.output.lock();
+        let _guard = PanicGuard(self);
+        let direct = output.segments.is_synced();
+        if !direct {
+            self.queue.wait_for_all()?;
+        }
+        self.failure.check_appended()?;
+        let group = self.buffer.take_group(self.durable(), &mut output.batch, direct);
+        assert!(lsn <= output.batch.end, "only a position that `append` returned can be made durable");
+        output.segments.end_group(group.next);
+        let write = self.queue.begin(output.batch.end, group.payloads, !direct);
+        drop(group.window);
+        let Output { batch, segments } = &mut *output;
+        if direct {
+            let writes = segments.place_direct(batch)?;
+            drop(output);
+            let (buffer, time) = write_durably(writes, &self.pool, &self.counters)?;
+            self.buffer.keep_buffer(buffer);
+            self.queue.complete(write, time)
+        } else {
+            // The next write does not wait for this one: a failure is noted before `output` is released.
+            let pages = segments.write(batch).map_err(|error| self.fail(&error))?;
+            let number = segments.current().header.number;
+            pages.into_iter().for_each(|pages| self.buffer.replace_window(number, pages, false));
+            let unsynced = segments.take_unsynced();
+            drop(output);
+            sync_segments(&unsynced, &self.pool, &self.counters)?;
+            self.queue.complete(write, None)
+        }
+    }
+
+    /// Hands everything that waits to the kernel.
+    fn write_waiting(&self, output: &mut Output) -> Result<()> {
+        let _guard = PanicGuard(self);
+        self.queue.wait_for_direct()?;
+        let Output { batch, segments } = output;
+        let number = segments.current().header.number;
+        if !self.buffer.copy_or_take(number, self.durable(), batch, || segments.expect_sync()) {
+            return Ok(());
+        }
+        let pages = segments.write(batch)?;
+        // Writes in flight began before this and end earlier: this takes nothing back.
+        self.buffer.set_written(batch.end);
+        let number = segments.current().header.number;
+        pages.into_iter().for_each(|pages| self.buffer.replace_window(number, pages, true));
+        Ok(())
     }
 
     // -----------------------------------------------------------------------------------------------------------------
@@ -236,7 +383,7 @@ impl LogWriter {
 
     /// Whether [`Self::extend_window`] has something to do. Says so once.
     pub fn take_window_wish(&self) -> bool {
-        self.groups.buffer.take_window_wish()
+        self.buffer.take_window_wish()
     }
 
     /// Fills more pages with zeros, for commits that are copied into them. For a background worker: a commit that finds
@@ -245,7 +392,18 @@ impl LogWriter {
     /// # Errors
     /// `Poisoned` when a write fails or has failed.
     pub fn extend_window(&self) -> Result<()> {
-        self.groups.extend_window()
+        if self.buffer.end_of_short_window().is_none() {
+            return Ok(());
+        }
+        let mut output = self.output.lock();
+        let _guard = PanicGuard(self);
+        // The window is closed under `output`, but for an append that finds too few pages: then these are too late.
+        let Some(end) = self.buffer.end_of_short_window() else { return Ok(()) };
+        let pages = output.segments.fill_ahead(end).map_err(|error| self.fail(&error))?;
+        let full = self.buffer.extend_window(pages);
+        drop(output);
+        drop(full);
+        Ok(())
     }
 
     /// Whether [`Self::prepare_spare`] has something to do; cheap enough to ask at every commit.
@@ -264,9 +422,23 @@ impl LogWriter {
     pub fn prepare_spare(&self) -> Result<()> {
         // First, so that a segment that begins during this call asks again.
         self.pool.clear_wants_spare();
-        self.groups.sync_full_segments()?;
-        self.groups.keep_current_name()?;
-        self.pool.prepare_spare(self.groups.usage())
+        self.sync_full_segments()?;
+        self.keep_current_name()?;
+        self.pool.prepare_spare(self.usage())
+    }
+
+    /// Makes the segments durable that were written in full through the page cache, so that the next commit need not.
+    fn sync_full_segments(&self) -> Result<()> {
+        let mut output = self.output.lock();
+        if !output.segments.has_full_unsynced() {
+            return Ok(());
+        }
+        // The next group need not sync these segments, and is published after them.
+        let Some(write) = self.queue.try_begin_sync() else { return Ok(()) };
+        let full = output.segments.take_full_unsynced();
+        drop(output);
+        let synced = sync_segments(&full, &self.pool, &self.counters).and_then(|()| self.queue.complete(write, None));
+        synced.map_err(|error| self.fail(&error))
     }
 
     // -----------------------------------------------------------------------------------------------------------------
@@ -301,10 +473,32 @@ impl LogWriter {
     pub fn release(&self, before: Lsn) -> Result<()> {
         let released = self.pool.release(before.min(self.durable()));
         let Some(last) = released.last() else { return Ok(()) };
-        self.groups.forget_up_to(last.header.number);
+        self.output.lock().segments.forget_up_to(last.header.number);
         // A power failure must not take back the name of the only segment that is left.
-        self.groups.keep_current_name()?;
-        self.pool.retire(released, self.groups.usage())
+        self.keep_current_name()?;
+        self.pool.retire(released, self.usage())
+    }
+
+    /// The segment that is written.
+    pub(in crate::log) fn current(&self) -> Arc<Segment> {
+        Arc::clone(self.output.lock().segments.current())
+    }
+
+    /// Makes the name of the current segment durable.
+    fn keep_current_name(&self) -> Result<()> {
+        let current = self.current();
+        self.pool.directory.keep_name(&current).map_err(|error| self.fail(&error))
+    }
+
+    /// What the log has done since it was opened.
+    fn usage(&self) -> Usage {
+        Usage { bytes: self.counters.written_bytes.load(Ordering::Relaxed), groups: self.queue.groups() }
+    }
+
+    /// The segments with buffered bytes that are not known to be durable.
+    #[cfg(test)]
+    pub(in crate::log) fn unsynced(&self) -> Vec<Arc<Segment>> {
+        self.output.lock().segments.unsynced.clone()
     }
 
     /// The counters.
@@ -315,9 +509,32 @@ impl LogWriter {
             compression_us: self.compression_ns.load(Ordering::Relaxed) / 1000,
             ..LogStats::default()
         };
-        self.groups.add_stats(&mut stats);
+        self.buffer.add_stats(&mut stats);
+        self.counters.add_to(&mut stats);
+        self.queue.add_stats(&mut stats);
         self.pool.add_stats(&mut stats);
         stats
+    }
+
+    /// Ends the log because of `error`, and wakes all threads that wait.
+    #[cold]
+    fn fail(&self, error: &Error) -> Error {
+        self.failure.set(error);
+        self.buffer.wake();
+        self.queue.wake_all();
+        self.failure.unknown()
+    }
+}
+
+/// Ends the log when a thread panics that has taken bytes from the buffer: they would be missing in the middle, and
+/// other threads would wait.
+struct PanicGuard<'a>(&'a LogWriter);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail(&Error::new(ErrorKind::Poisoned, "a thread panicked while it wrote the redo log"));
+        }
     }
 }
 
