@@ -4,6 +4,7 @@ pub mod checksum;
 pub mod codec;
 pub mod compress;
 pub mod coverage;
+pub(crate) mod debug;
 pub mod error;
 pub mod histogram;
 pub mod ids;

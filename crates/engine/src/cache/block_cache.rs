@@ -1,6 +1,5 @@
 //! The cache itself: shards, the capacity that they share, and the reads that fill them.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::request::{Fill, Wanted};
@@ -8,6 +7,7 @@ use super::shard::Shard;
 use super::swips::SwipOf;
 use super::table::{Key, TableAddr};
 use crate::base::Result;
+use crate::base::debug::debug_by;
 use crate::base::num::{u64_of, usize_of};
 use crate::base::sync::Mutex;
 use crate::base::thread_counters::ThreadCounters;
@@ -17,22 +17,20 @@ use crate::store::BlockFile;
 /// What a cache did since it was made, and holds now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct CacheCounters {
+#[non_exhaustive]
+pub struct CacheStats {
     /// Lookups that found their block.
     pub hits: u64,
     /// Lookups that did not find it: as a rule it was read then.
     pub misses: u64,
-    /// Blocks that came in because a reader wanted them, or that were made of such blocks. A populated one counts here
-    /// from its first read on.
-    pub inserted: u64,
     /// Blocks that flushes, merges and loads put in when they wrote them, because there was free space.
     pub populated: u64,
     /// Blocks that were evicted to make room.
     pub evicted: u64,
     /// Bytes of memory that the blocks take now.
     pub bytes: u64,
-    /// Bytes of memory that they may take.
-    pub capacity: u64,
+    /// Bytes of memory that they may take now; the rest of the budget is the memtables'.
+    pub capacity_bytes: u64,
 }
 
 const SHARDS_MAX: u64 = 64;
@@ -341,14 +339,13 @@ impl Cache {
 
     /// What the cache did so far.
     #[must_use]
-    pub fn counters(&self) -> CacheCounters {
+    pub fn stats(&self) -> CacheStats {
         let [hits] = self.at_hand.sums();
-        let mut sum = CacheCounters { hits, capacity: self.capacity(), ..CacheCounters::default() };
+        let mut sum = CacheStats { hits, capacity_bytes: self.capacity(), ..CacheStats::default() };
         for latched in &self.shards {
             let shard = latched.shard.lock();
             sum.hits += shard.tally.hits;
             sum.misses += shard.tally.misses;
-            sum.inserted += shard.tally.inserted;
             sum.populated += shard.tally.populated;
             sum.evicted += shard.tally.evicted;
             sum.bytes += shard.bytes();
@@ -380,11 +377,7 @@ impl Cache {
     }
 }
 
-impl fmt::Debug for Cache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cache").field("shards", &self.shards.len()).field("counters", &self.counters()).finish()
-    }
-}
+debug_by!(Cache, self => shards: self.shards.len(), stats: self.stats());
 
 /// What tells two blocks at one offset apart.
 #[inline]

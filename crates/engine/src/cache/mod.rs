@@ -26,6 +26,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use block_cache::{Cache, CacheCounters};
+pub use block_cache::{Cache, CacheStats};
 pub use request::{Fill, Wanted};
 pub use swips::{SwipOf, Swips};

@@ -9,8 +9,8 @@
 //!    allocator would keep such pieces and, as glibc's does, cut smaller and smaller ones from them until the heap is
 //!    several times what is in use.
 
+use crate::base::debug::debug_by;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -230,11 +230,7 @@ impl DerefMut for AlignedBuffer {
     }
 }
 
-impl fmt::Debug for AlignedBuffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AlignedBuffer").field("len", &self.len).field("capacity", &self.capacity).finish()
-    }
-}
+debug_by!(AlignedBuffer, self => len: self.len, capacity: self.capacity);
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,8 @@
 //! Files and directories, as the engine needs them.
 
 use super::buffer::AlignedBuffer;
-use std::fmt::{self, Debug};
+use crate::base::debug::debug_by;
+use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -241,11 +242,7 @@ impl InFlight {
     }
 }
 
-impl Debug for InFlight {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InFlight").finish_non_exhaustive()
-    }
-}
+debug_by!(InFlight, self =>);
 
 /// A part of a file in memory. What is copied into it is written to the file, and as safe from the end of the process
 /// as by any other write.

@@ -13,51 +13,74 @@ const GET_BLOCKS_READ: usize = 5;
 /// Which of them is [`ReadStats::seeks`], and the first about walks.
 const SEEKS: usize = 6;
 
-/// What reads of a table cost since the database was opened; never reset.
-///
-/// ```
-/// # use spinney::{Database, Options, TableOptions};
-/// # let dir = tempfile::tempdir()?;
-/// # let db = Database::open(dir.path().join("db"), Options::default())?;
-/// # let table = db.create_table("t", TableOptions::default())?;
-/// let mut txn = db.begin();
-/// txn.put(&table, b"key", b"value")?;
-/// txn.commit()?;
-/// let before = db.stats().table_reads["t"];
-/// (0..10).try_for_each(|_| db.snapshot().get(&table, b"key").map(drop))?;
-/// let after = db.stats().table_reads["t"];
-/// // Ten gets, each of which found the key in the memtable.
-/// assert_eq!((after.gets - before.gets, after.get_trees - before.get_trees), (10, 10));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct ReadStats {
-    /// Keys that were looked up.
-    pub gets: u64,
-    /// Trees that these lookups searched: memtables, B-trees, and runs that no filter ruled out.
-    pub get_trees: u64,
-    /// Filters that they asked.
-    pub get_filters: u64,
-    /// Filters that let a key pass in vain.
-    pub get_filter_misses: u64,
-    /// Blocks of indexes and leaves that they looked at, in the cache or not.
-    pub get_blocks: u64,
-    /// Blocks that they read from files, those of filters and of separated values among them.
-    pub get_blocks_read: u64,
-    /// Walks over a range that began.
-    pub seeks: u64,
-    /// Trees that they walked over, or passed by because a filter did not know the prefix of the range.
-    pub seek_trees: u64,
-    /// Blocks of indexes and leaves that they looked at, in the cache or not.
-    pub seek_blocks: u64,
-    /// Blocks that they read from files, as lookups do; a read ahead counts with all blocks that were taken from it.
-    pub seek_blocks_read: u64,
-    /// Filters that they asked for the prefix of their range.
-    pub seek_filters: u64,
-    /// Filters that let such a prefix pass in vain.
-    pub seek_filter_misses: u64,
+/// Declares the numbers, as fields and as an array.
+macro_rules! numbers {
+    ($(#[$outer:meta])* $name:ident { $($(#[$doc:meta])* $field:ident,)* }) => {
+        $(#[$outer])*
+        pub struct $name {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        impl $name {
+            const fn of([$($field),*]: [u64; COUNTERS]) -> Self {
+                Self { $($field),* }
+            }
+
+            const fn numbers(self) -> [u64; COUNTERS] {
+                [$(self.$field),*]
+            }
+        }
+    };
+}
+
+numbers! {
+    /// What reads of a table cost since the database was opened; never reset.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// # let table = db.create_table("t", TableOptions::default())?;
+    /// let mut txn = db.begin();
+    /// txn.put(&table, b"key", b"value")?;
+    /// txn.commit()?;
+    /// let before = db.stats().table_reads["t"];
+    /// (0..10).try_for_each(|_| db.snapshot().get(&table, b"key").map(drop))?;
+    /// let after = db.stats().table_reads["t"];
+    /// // Ten gets, each of which found the key in the memtable.
+    /// assert_eq!((after.gets - before.gets, after.get_trees - before.get_trees), (10, 10));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+    #[non_exhaustive]
+    ReadStats {
+        /// Keys that were looked up.
+        gets,
+        /// Trees that these lookups searched: memtables, B-trees, and runs that no filter ruled out.
+        get_trees,
+        /// Filters that they asked.
+        get_filters,
+        /// Filters that let a key pass in vain.
+        get_filter_misses,
+        /// Blocks of indexes and leaves that they looked at, in the cache or not.
+        get_blocks,
+        /// Blocks that they read from files, those of filters and of separated values among them.
+        get_blocks_read,
+        /// Walks over a range that began.
+        seeks,
+        /// Trees that they walked over, or passed by because a filter did not know the prefix of the range.
+        seek_trees,
+        /// Blocks of indexes and leaves that they looked at, in the cache or not.
+        seek_blocks,
+        /// Blocks that they read from files, as lookups do; a read ahead counts with all blocks that were taken from
+        /// it.
+        seek_blocks_read,
+        /// Filters that they asked for the prefix of their range.
+        seek_filters,
+        /// Filters that let such a prefix pass in vain.
+        seek_filter_misses,
+    }
 }
 
 impl ReadStats {
@@ -67,44 +90,6 @@ impl ReadStats {
         let (mut a, b) = (self.numbers(), other.numbers());
         a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
         Self::of(a)
-    }
-
-    const fn of(numbers: [u64; COUNTERS]) -> Self {
-        let [gets, get_trees, get_filters, get_filter_misses, get_blocks, get_blocks_read, ..] = numbers;
-        let [.., seeks, seek_trees, seek_blocks, seek_blocks_read, seek_filters, seek_filter_misses] = numbers;
-        Self {
-            gets,
-            get_trees,
-            get_filters,
-            get_filter_misses,
-            get_blocks,
-            get_blocks_read,
-            seeks,
-            seek_trees,
-            seek_blocks,
-            seek_blocks_read,
-            seek_filters,
-            seek_filter_misses,
-        }
-    }
-
-    const fn numbers(self) -> [u64; COUNTERS] {
-        let Self { gets, get_trees, get_filters, get_filter_misses, get_blocks, get_blocks_read, .. } = self;
-        let Self { seeks, seek_trees, seek_blocks, seek_blocks_read, seek_filters, seek_filter_misses, .. } = self;
-        [
-            gets,
-            get_trees,
-            get_filters,
-            get_filter_misses,
-            get_blocks,
-            get_blocks_read,
-            seeks,
-            seek_trees,
-            seek_blocks,
-            seek_blocks_read,
-            seek_filters,
-            seek_filter_misses,
-        ]
     }
 }
 

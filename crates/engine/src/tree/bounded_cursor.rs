@@ -1,9 +1,9 @@
 //! A cursor over those entries of another one that lie within limits.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::cursor::{Cursor, KeyCursor, LazySeek, Limits, MergeSource, SeqnumBounds};
+use crate::base::debug::debug_by;
 use crate::base::{Entry, Result, Value};
 
 /// The entries of a cursor from a key on and before another.
@@ -21,11 +21,7 @@ impl<'a> BoundedCursor<'a> {
     }
 }
 
-impl fmt::Debug for BoundedCursor<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoundedCursor").field("limits", &self.limits).finish_non_exhaustive()
-    }
-}
+debug_by!(BoundedCursor<'_>, self => limits: self.limits);
 
 impl Cursor for BoundedCursor<'_> {
     fn first(&mut self) -> Result<()> {

@@ -2,7 +2,6 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::num::NonZero;
 use std::ops::Deref;
@@ -16,6 +15,7 @@ use std::thread;
 use parking_lot::Mutex;
 
 use super::slabs::{Slabs, piece_for, pieces_of};
+use crate::base::debug::debug_by;
 use crate::base::num::{u32_of, usize_of32};
 
 /// Bytes that many share, the image of a block: an `Arc<[u8]>` that is one pointer, and lies on huge pages if it is as
@@ -231,11 +231,7 @@ impl From<Vec<u8>> for Image {
     }
 }
 
-impl fmt::Debug for Image {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Image").field("len", &self.len()).finish_non_exhaustive()
-    }
-}
+debug_by!(Image, self => len: self.len());
 
 #[cfg(test)]
 mod tests {

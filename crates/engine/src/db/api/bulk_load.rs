@@ -1,9 +1,9 @@
 //! The bulk load: sorted entries go straight into runs, and become part of the table all at once (`jobs/load.rs`).
 
-use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
+use crate::base::debug::debug_by;
 use crate::base::key::{check_key, check_value};
 use crate::base::{Entry, Error, Kind, Result, SeqNum};
 use crate::db::jobs::load::LoadBelow;
@@ -187,14 +187,7 @@ impl Drop for BulkLoad<'_> {
     }
 }
 
-impl fmt::Debug for BulkLoad<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BulkLoad")
-            .field("table", &self.table.name)
-            .field("entries", &self.entries)
-            .finish_non_exhaustive()
-    }
-}
+debug_by!(BulkLoad<'_>, self => table: self.table.name, entries: self.entries);
 
 fn given_up() -> Error {
     Error::invalid("the bulk load failed before and was given up: begin a new one")

@@ -1,10 +1,10 @@
 //! The handle of an open database.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::debug::debug_by;
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::db::maintenance::checkpoint::CheckpointReport;
 use crate::db::maintenance::salvage::{SalvageMode, SalvageReport};
@@ -559,11 +559,7 @@ impl Database {
     }
 }
 
-impl fmt::Debug for Database {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Database").field("path", &self.core().state.dir).finish_non_exhaustive()
-    }
-}
+debug_by!(Database, self => path: self.core().state.dir);
 
 /// Opens a database with parts of the caller's choice: see [`Database::builder`].
 #[derive(Clone)]
@@ -750,11 +746,4 @@ impl DatabaseBuilder {
     }
 }
 
-impl fmt::Debug for DatabaseBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DatabaseBuilder")
-            .field("path", &self.path)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
-    }
-}
+debug_by!(DatabaseBuilder, self => path: self.path, options: self.options);

@@ -3,6 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
+use crate::base::debug::debug_by;
 use crate::db::open::core::Core;
 
 /// Shares an open database.
@@ -36,8 +37,4 @@ impl Drop for OpenDatabase {
     }
 }
 
-impl std::fmt::Debug for DatabaseHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DatabaseHandle").field("path", &self.core().state.dir).finish_non_exhaustive()
-    }
-}
+debug_by!(DatabaseHandle, self => path: self.core().state.dir);

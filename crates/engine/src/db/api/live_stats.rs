@@ -18,12 +18,10 @@ use crate::base::histogram::Histogram;
 use crate::base::num::usize_of;
 use crate::base::{Error, Result};
 use crate::env::{Access, Env, OpenOptions};
-use crate::log::LogStats;
 use crate::table::files;
 use crate::table::reads::ReadStats;
-use crate::table::shape::ValuesShape;
 
-use super::stats::{CacheStats, FlushStats, LevelStats, Stats, StorageStats, no_levels};
+use super::stats::{Stats, no_levels};
 
 const FIRST_LINE: &str = "spinney stats 1";
 /// The reads of no more tables are told one by one.
@@ -131,81 +129,47 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 /// Is shown a number and its name.
 type Visit<'a> = dyn FnMut(&str, &mut u64) + 'a;
 
-/// Shows each number of a group whose names begin with `group`.
-fn each<const N: usize>(visit: &mut Visit<'_>, group: &str, numbers: [(&str, &mut u64); N]) {
-    numbers.into_iter().for_each(|(name, number)| visit(&format!("{group}{name}"), number));
+/// Shows fields of a struct by names that begin with `group`.
+macro_rules! show {
+    ($visit:ident, $group:expr, $stats:expr => $($field:ident),* $(,)?) => {
+        $($visit(&format!("{}{}", $group, stringify!($field)), &mut $stats.$field);)*
+    };
 }
 
-/// Names the fields of a struct beside themselves.
-macro_rules! named {
-    ($($field:ident),* $(,)?) => { [$((stringify!($field), $field)),*] };
-}
-
-/// Shows all numbers. Each field is named here, so that a new one is not forgotten.
+/// Shows all numbers.
 fn visit(stats: &mut Stats, visit: &mut Visit<'_>) {
-    let Stats { commits, conflicts, delays, delay_us, stalls, stall_us, memtable_bytes, .. } = stats;
-    each(visit, "", named![commits, conflicts, delays, delay_us, stalls, stall_us, memtable_bytes]);
-    let Stats { unlogged_memtable_bytes, unlogged_tables, memory_bytes, snapshots, .. } = stats;
-    each(visit, "", named![unlogged_memtable_bytes, unlogged_tables, memory_bytes, snapshots]);
-    let Stats { log, flush, levels, cache, storage, values, reads, table_reads, .. } = stats;
-    visit_log(log, visit);
-    visit_flush(flush, visit);
-    for (at, level) in levels.iter_mut().enumerate() {
-        let LevelStats { place: _, jobs, in_bytes, rewritten_bytes, written_bytes, time_us, bytes, debt_bytes } = level;
-        let numbers = named![jobs, in_bytes, rewritten_bytes, written_bytes, time_us, bytes, debt_bytes];
-        each(visit, &format!("levels.{at}."), numbers);
+    show!(visit, "", stats => commits, conflicts, delays, delay_us, stalls, stall_us, memtable_bytes, memory_bytes);
+    show!(visit, "", stats => unlogged_memtable_bytes, unlogged_tables, snapshots);
+    let log = &mut stats.log;
+    show!(visit, "log.", log => appends, record_bytes, packed_bytes, compression_us, groups, written_bytes, waits);
+    show!(visit, "log.", log => filled_bytes, writes, syncs, segments_created, segments_recycled, segments_removed);
+    show!(visit, "log.", log => spare_bytes, bytes_replayed, replay_us);
+    visit_histogram(&mut log.group_appends, "log.group_appends.", visit);
+    visit_histogram(&mut log.sync_us, "log.sync_us.", visit);
+    let flush = &mut stats.flush;
+    show!(visit, "flush.", flush => flushes, flush_bytes, compactions, compaction_read_bytes, compaction_write_bytes);
+    show!(visit, "flush.", flush => compaction_reused_leaves, space_missing_bytes, failed_compactions, failed_merges);
+    for (at, level) in stats.levels.iter_mut().enumerate() {
+        let group = format!("levels.{at}.");
+        show!(visit, group, level => jobs, in_bytes, rewritten_bytes, written_bytes, time_us, bytes, debt_bytes);
     }
-    let CacheStats { hits, misses, populated, evicted, bytes, capacity_bytes } = cache;
-    each(visit, "cache.", named![hits, misses, populated, evicted, bytes, capacity_bytes]);
-    let StorageStats { reads: read_calls, read_bytes, writes, written_bytes, syncs } = storage;
-    each(visit, "storage.", named![read_calls, read_bytes, writes, written_bytes, syncs]);
-    let ValuesShape { files, bytes, live_bytes } = values;
-    each(visit, "values.", named![files, bytes, live_bytes]);
-    visit_reads(reads, "reads.", visit);
-    for (table, reads) in table_reads {
+    show!(visit, "cache.", stats.cache => hits, misses, populated, evicted, bytes, capacity_bytes);
+    show!(visit, "storage.", stats.storage => reads, read_bytes, writes, written_bytes, syncs);
+    show!(visit, "values.", stats.values => files, bytes, live_bytes);
+    visit_reads(&mut stats.reads, "reads.", visit);
+    for (table, reads) in &mut stats.table_reads {
         visit_reads(reads, &format!("table_reads.{}.", hex(table.as_bytes())), visit);
     }
 }
 
-fn visit_log(log: &mut LogStats, visit: &mut Visit<'_>) {
-    let LogStats { appends, record_bytes, packed_bytes, compression_us, groups, written_bytes, filled_bytes, .. } = log;
-    each(
-        visit,
-        "log.",
-        named![appends, record_bytes, packed_bytes, compression_us, groups, written_bytes, filled_bytes],
-    );
-    let LogStats { writes, syncs, waits, segments_created, segments_recycled, segments_removed, spare_bytes, .. } = log;
-    each(
-        visit,
-        "log.",
-        named![writes, syncs, waits, segments_created, segments_recycled, segments_removed, spare_bytes],
-    );
-    let LogStats { bytes_replayed, replay_us, group_appends, sync_us, .. } = log;
-    each(visit, "log.", named![bytes_replayed, replay_us]);
-    visit_histogram(group_appends, "log.group_appends.", visit);
-    visit_histogram(sync_us, "log.sync_us.", visit);
-}
-
 fn visit_histogram(histogram: &mut Histogram, group: &str, visit: &mut Visit<'_>) {
-    let Histogram { counts, sum } = histogram;
-    each(visit, group, named![sum]);
-    counts.iter_mut().enumerate().for_each(|(at, count)| visit(&format!("{group}{at}"), count));
-}
-
-fn visit_flush(flush: &mut FlushStats, visit: &mut Visit<'_>) {
-    let FlushStats { flushes, flush_bytes, compactions, compaction_read_bytes, compaction_write_bytes, .. } = flush;
-    let numbers = named![flushes, flush_bytes, compactions, compaction_read_bytes, compaction_write_bytes];
-    each(visit, "flush.", numbers);
-    let FlushStats { compaction_reused_leaves, space_missing_bytes, failed_compactions, failed_merges, .. } = flush;
-    let numbers = named![compaction_reused_leaves, space_missing_bytes, failed_compactions, failed_merges];
-    each(visit, "flush.", numbers);
+    show!(visit, group, histogram => sum);
+    histogram.counts.iter_mut().enumerate().for_each(|(at, count)| visit(&format!("{group}{at}"), count));
 }
 
 fn visit_reads(reads: &mut ReadStats, group: &str, visit: &mut Visit<'_>) {
-    let ReadStats { gets, get_trees, get_filters, get_filter_misses, get_blocks, get_blocks_read, .. } = reads;
-    each(visit, group, named![gets, get_trees, get_filters, get_filter_misses, get_blocks, get_blocks_read]);
-    let ReadStats { seeks, seek_trees, seek_blocks, seek_blocks_read, seek_filters, seek_filter_misses, .. } = reads;
-    each(visit, group, named![seeks, seek_trees, seek_blocks, seek_blocks_read, seek_filters, seek_filter_misses]);
+    show!(visit, group, reads => gets, get_trees, get_filters, get_filter_misses, get_blocks, get_blocks_read);
+    show!(visit, group, reads => seeks, seek_trees, seek_blocks, seek_blocks_read, seek_filters, seek_filter_misses);
 }
 
 #[cfg(test)]

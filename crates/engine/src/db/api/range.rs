@@ -1,12 +1,12 @@
 //! Iteration over a key range from both of its ends.
 
 use std::cmp::Ordering;
-use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
 use arc_swap::Guard;
 
+use crate::base::debug::debug_by;
 use crate::base::{Error, Result, SeqNum, Value};
 use crate::db::state::health::Health;
 use crate::tree::Limits;
@@ -234,14 +234,6 @@ impl Range {
         Ok(self.go(End::Front, Want::Key)?.and_then(Walk::key))
     }
 
-    /// As [`Range::advance`], from the other end.
-    ///
-    /// # Errors
-    /// As [`Range::advance`].
-    pub fn advance_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(self.go(End::Back, Want::All)?.and_then(Walk::entry))
-    }
-
     /// Moves to a key: the next entry is the first at or after `key` in the direction of the range, of those that lie
     /// in the range and that its other end has not reached. Entries that were shown before may be shown again.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
@@ -430,8 +422,4 @@ impl Drop for Range {
     }
 }
 
-impl fmt::Debug for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Range").field("direction", &self.direction).finish_non_exhaustive()
-    }
-}
+debug_by!(Range, self => direction: self.direction);

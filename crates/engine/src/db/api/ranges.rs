@@ -1,11 +1,11 @@
 //! Iteration over many key ranges with one cursor.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::Guard;
 
+use crate::base::debug::debug_by;
 use crate::base::{Error, Result, SeqNum, Value};
 use crate::db::state::health::Health;
 use crate::tree::Limits;
@@ -155,8 +155,4 @@ impl Drop for Ranges {
     }
 }
 
-impl fmt::Debug for Ranges {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ranges").field("left", &self.next.len()).finish_non_exhaustive()
-    }
-}
+debug_by!(Ranges, self => left: self.next.len());

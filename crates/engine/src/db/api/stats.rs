@@ -14,6 +14,7 @@ use crate::tree::run::Run;
 
 use super::shape::values_shape;
 
+pub use crate::cache::CacheStats;
 pub use crate::log::LogStats;
 pub use crate::table::reads::ReadStats;
 
@@ -124,34 +125,6 @@ impl LevelStats {
     }
 }
 
-/// The block cache.
-#[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct CacheStats {
-    /// Lookups that found their block.
-    pub hits: u64,
-    /// Lookups that had to read it.
-    pub misses: u64,
-    /// Blocks that flushes, merges and bulk loads put in when they wrote them, because there was free room.
-    pub populated: u64,
-    /// Blocks thrown out.
-    pub evicted: u64,
-    /// Bytes of blocks held now.
-    pub bytes: u64,
-    /// Bytes that may be held now; the rest of the budget is the memtables'.
-    pub capacity_bytes: u64,
-}
-
-impl CacheStats {
-    /// The share of lookups that found their block, from 0 to 1; 0 when there were none.
-    #[must_use]
-    pub fn hit_rate(&self) -> f64 {
-        let lookups = self.hits + self.misses;
-        if lookups == 0 { 0.0 } else { self.hits as f64 / lookups as f64 }
-    }
-}
-
 /// Reads and writes of block files.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -182,7 +155,7 @@ impl Stats {
         let table_reads: BTreeMap<_, _> =
             unlogged.iter().map(|table| (table.name.clone(), table.reads.stats())).collect();
         unlogged.retain(|table| !table.options.logged);
-        let (counters, store, cache) = (&core.state.counters, &core.state.files.stats(), core.state.cache.counters());
+        let (counters, store) = (&core.state.counters, &core.state.files.stats());
         Self {
             commits: read(&counters.commits),
             conflicts: counters.conflicts(),
@@ -209,14 +182,7 @@ impl Stats {
                 last_failure: counters.failures.last.lock().clone(),
             },
             levels: levels(core),
-            cache: CacheStats {
-                hits: cache.hits,
-                misses: cache.misses,
-                populated: cache.populated,
-                evicted: cache.evicted,
-                bytes: cache.bytes,
-                capacity_bytes: cache.capacity,
-            },
+            cache: core.state.cache.stats(),
             storage: StorageStats {
                 reads: read(&store.block_reads),
                 read_bytes: read(&store.block_read_bytes),

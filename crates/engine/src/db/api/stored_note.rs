@@ -1,9 +1,9 @@
 //! A note that is in the redo log, for commits that repeat parts of it.
 
-use std::fmt;
 use std::sync::Weak;
 
 use crate::base::Lsn;
+use crate::base::debug::debug_by;
 use crate::db::open::core::Core;
 
 /// The note of a commit and its position in the redo log: see [`Batch::repeat`](crate::Batch::repeat). It does not keep
@@ -32,8 +32,4 @@ impl StoredNote {
     }
 }
 
-impl fmt::Debug for StoredNote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoredNote").field("position", &self.position).finish_non_exhaustive()
-    }
-}
+debug_by!(StoredNote, self => position: self.position);

@@ -1,10 +1,10 @@
 //! The handle of a table, as other handles use it; `table.rs` has what users call.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::Guard;
 
+use crate::base::debug::debug_by;
 use crate::base::{Error, Result};
 use crate::db::open::core::Core;
 use crate::db::state::table::TableState;
@@ -75,11 +75,4 @@ impl Table {
     }
 }
 
-impl fmt::Debug for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table")
-            .field("name", &self.0.state.name)
-            .field("layout", &self.0.state.options.layout)
-            .finish_non_exhaustive()
-    }
-}
+debug_by!(Table, self => name: self.0.state.name, layout: self.0.state.options.layout);

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::base::Result;
+use crate::base::debug::debug_by;
 use crate::base::num::u64_of;
 use crate::base::sync::Mutex;
 use crate::db::commit::pipeline::CommitPipeline;
@@ -177,11 +178,7 @@ impl StatsFile {
     }
 }
 
-impl std::fmt::Debug for Housekeeper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Housekeeper").finish_non_exhaustive()
-    }
-}
+debug_by!(Housekeeper, self =>);
 
 #[cfg(test)]
 mod tests {

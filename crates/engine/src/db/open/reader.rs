@@ -1,9 +1,9 @@
 //! What a database that is read only remembers: where it comes from, and what it read of the redo log.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::base::debug::debug_by;
 use crate::db::state::options::Options;
 use crate::db::state::registered::Registered;
 use crate::env::Env;
@@ -29,8 +29,4 @@ pub(crate) struct Reader {
     pub(crate) log: LogSummary,
 }
 
-impl fmt::Debug for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source").field("path", &self.path).finish_non_exhaustive()
-    }
-}
+debug_by!(Source, self => path: self.path);

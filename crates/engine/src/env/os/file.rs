@@ -4,11 +4,11 @@ use super::super::buffer::SECTOR_BYTES;
 use super::super::file::{File, Pages};
 use super::mapped::MappedPages;
 use super::ring;
+use crate::base::debug::debug_by;
 use crate::base::num::{u64_of, usize_of32};
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
 use rustix::fs::{fallocate, fcntl_getfl, fcntl_setfl, fdatasync, fstat, ftruncate, statx};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -177,11 +177,7 @@ impl AsFd for OsFile {
     }
 }
 
-impl fmt::Debug for OsFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OsFile").field("fd", &self.fd).field("direct", &self.is_direct()).finish()
-    }
-}
+debug_by!(OsFile, self => fd: self.fd, direct: self.is_direct());
 
 /// Makes a descriptor direct or buffered; false when the file system refuses.
 fn set_direct(fd: &OwnedFd, direct: bool) -> io::Result<bool> {

@@ -1,149 +1,184 @@
-//! Files and directories by name.
+//! Files and directories by name, by the standard library. Where it has system calls of its own, the environment opens
+//! and syncs files by them.
 
-use super::super::file::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions, sync_each};
+use super::super::file::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions};
 use super::super::origin::Origin;
-use super::file::OsFile;
-use super::names;
 use super::origin::origin;
-use crate::base::sync::Mutex;
-use rustix::fs::{
-    CWD, FlockOperation, Mode, OFlags, flock, fsync, ftruncate, link, openat, rename, statvfs, syncfs, unlink,
-};
-use rustix::io::{Errno, pwrite, retry_on_intr};
-use rustix::system::uname;
+use super::std_file::StdFile;
+#[cfg(target_os = "linux")]
+use super::{super::file::sync_each, system_calls::SystemCalls};
+use std::fs::{self, TryLockError};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// From this number of files on, one sync of the whole file system is faster than one of each, each of which waits for
-/// the device. It also writes what other programs have written there.
-const SYNC_TOGETHER: usize = 64;
-
 /// The file system of the operating system.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct OsFileSystem {
-    /// Whether small direct reads are waited for awake.
-    polls: bool,
-    /// Given up for the sync of a directory when the process has no other descriptor: the caller has made names there
-    /// by then, and would not know whether they are durable.
-    spare: Mutex<Option<OwnedFd>>,
+    /// What it uses instead of the standard library.
+    #[cfg(target_os = "linux")]
+    pub(super) calls: Option<SystemCalls>,
 }
 
-impl OsFileSystem {
-    pub(super) fn new(polls: bool) -> Self {
-        Self { polls, spare: Mutex::new(spare()) }
-    }
-
-    /// Has `act` use the directory's descriptor.
-    fn with_dir<T>(&self, dir: &Path, act: impl FnOnce(OwnedFd) -> io::Result<T>) -> io::Result<T> {
-        let opened = || open(dir, OFlags::RDONLY | OFlags::DIRECTORY);
-        let error = match opened() {
-            Ok(fd) => return act(fd),
-            Err(error) => error,
-        };
-        let of_descriptors = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
-        if !error.raw_os_error().is_some_and(|code| of_descriptors.contains(&code)) {
-            return Err(error);
-        }
-        let mut held = self.spare.lock();
-        drop(held.take());
-        let acted = opened().and_then(act);
-        *held = spare();
-        acted
-    }
-}
-
-/// A descriptor of something that is always there.
-fn spare() -> Option<OwnedFd> {
-    open(Path::new("/"), OFlags::PATH).ok()
+#[expect(clippy::disallowed_methods, reason = "these are the files of the environment")]
+fn open(options: &fs::OpenOptions, path: &Path) -> io::Result<fs::File> {
+    options.open(path)
 }
 
 impl FileSystem for OsFileSystem {
     fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn File>> {
-        let flags = match options.access {
-            Access::Read => OFlags::RDONLY,
-            Access::Write => OFlags::RDWR,
-            Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+        #[cfg(target_os = "linux")]
+        if let Some(calls) = &self.calls {
+            return Ok(Arc::new(calls.open(path, options)?));
+        }
+        let mut open = fs::OpenOptions::new();
+        let open = match options.access {
+            Access::Read => open.read(true),
+            Access::Write => open.read(true).write(true),
+            Access::CreateNew => open.read(true).write(true).create_new(true),
         };
-        Ok(Arc::new(OsFile::new(open(path, flags)?, options.direct, self.polls)?))
+        Ok(Arc::new(StdFile(self::open(open, path)?)))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        names::create_dir_all(path, &|dir| self.sync_dir(dir))
+        if path.as_os_str().is_empty() || path.is_dir() {
+            return Ok(());
+        }
+        let parent = parent(path);
+        self.create_dir_all(parent)?;
+        match fs::create_dir(path) {
+            // Another process was faster, and may not have synced the parent yet.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => Err(error),
+            _ => self.sync_dir(parent),
+        }
     }
 
+    /// Names that are not UTF-8 are left out: no file of the engine has one.
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
-        names::list(dir)
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            match fs::metadata(entry.path()) {
+                Ok(metadata) => {
+                    let is_dir = metadata.is_dir();
+                    entries.push(DirEntry { name, bytes: if is_dir { 0 } else { metadata.len() }, is_dir });
+                }
+                // Removed since it was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Ok(rename(from, to)?)
+        fs::rename(from, to)
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Ok(link(from, to)?)
+        fs::hard_link(from, to)
     }
 
     fn link_count(&self, path: &Path) -> io::Result<u64> {
-        names::link_count(path)
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            fs::metadata(path).map(|metadata| metadata.nlink())
+        }
+        #[cfg(not(unix))]
+        {
+            fs::metadata(path)?;
+            Err(io::ErrorKind::Unsupported.into())
+        }
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        Ok(unlink(path)?)
+        fs::remove_file(path)
     }
 
+    /// On Windows a directory cannot be synced, and the file system keeps names by a journal of its own.
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.with_dir(dir, |fd| match retry_on_intr(|| fsync(&fd)) {
+        #[cfg(target_os = "linux")]
+        if let Some(calls) = &self.calls {
+            return calls.sync_dir(dir);
+        }
+        if cfg!(windows) {
+            return Ok(());
+        }
+        let dir = open(fs::OpenOptions::new().read(true), dir)?;
+        if !dir.metadata()?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        match dir.sync_all() {
             // A file system that has no sync of directories says so; there is nothing more that could be done.
-            Ok(()) | Err(Errno::INVAL) => Ok(()),
-            Err(error) => Err(error.into()),
-        })
+            Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
+            _ => Ok(()),
+        }
     }
 
+    #[cfg(target_os = "linux")]
     fn sync_files(&self, dir: &Path, names: &[String]) -> Result<(), (PathBuf, io::Error)> {
-        if names.len() < SYNC_TOGETHER || !tells_sync_errors() {
-            return sync_each(self, dir, names);
+        match &self.calls {
+            Some(calls) => calls.sync_files(self, dir, names),
+            None => sync_each(self, dir, names),
         }
-        let synced = self.with_dir(dir, |fd| Ok(retry_on_intr(|| syncfs(&fd))?));
-        synced.map_err(|error| (dir.to_owned(), error))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
-        let fd = open(path, OFlags::RDWR | OFlags::CREATE)?;
-        retry_on_intr(|| flock(&fd, FlockOperation::NonBlockingLockExclusive))?;
-        // Only to tell others who holds it: that it cannot be written, on a full disk, changes nothing.
-        let id = std::process::id().to_string();
-        let _told = ftruncate(&fd, 0).and_then(|()| pwrite(&fd, id.as_bytes(), 0));
-        Ok(Box::new(OsLock { fd, origin: origin() }))
-    }
-
-    fn lock_holder(&self, path: &Path) -> Option<String> {
-        names::lock_holder(path)
-    }
-
-    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
-        let fd = open(path, OFlags::RDONLY)?;
-        retry_on_intr(|| flock(&fd, FlockOperation::NonBlockingLockShared))?;
-        Ok(Box::new(OsLock { fd, origin: origin() }))
-    }
-
-    fn is_locked(&self, path: &Path) -> io::Result<bool> {
-        let fd = open(path, OFlags::RDONLY)?;
-        match retry_on_intr(|| flock(&fd, FlockOperation::NonBlockingLockExclusive)) {
+        let file = open(fs::OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?;
+        match file.try_lock() {
             Ok(()) => {
-                // Closing is not enough while a child that was just forked still shares the open file.
-                flock(&fd, FlockOperation::Unlock)?;
-                Ok(false)
+                // Where a lock keeps others from reading the file too, they are not told.
+                #[cfg(unix)]
+                let _told = file.set_len(0).and_then(|()| io::Write::write_all(&mut &file, process_id().as_bytes()));
+                Ok(Box::new(StdLock { file, origin: origin() }))
             }
-            Err(Errno::WOULDBLOCK) => Ok(true),
-            Err(error) => Err(error.into()),
+            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => Err(error),
         }
     }
 
+    /// The process says so itself; on Linux with the name of its program.
+    fn lock_holder(&self, path: &Path) -> Option<String> {
+        let id: u32 = fs::read_to_string(path).ok()?.trim().parse().ok()?;
+        let name = fs::read_to_string(format!("/proc/{id}/comm")).ok();
+        let name = name.map(|name| name.trim().escape_debug().to_string()).filter(|name| !name.is_empty());
+        Some(name.map_or_else(|| format!("process {id}"), |name| format!("process {id} ({name})")))
+    }
+
+    /// Elsewhere a shared lock keeps the process that has the database open from writing the file.
+    #[cfg(unix)]
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        let file = open(fs::OpenOptions::new().read(true), path)?;
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Box::new(StdLock { file, origin: origin() })),
+            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    #[cfg(unix)]
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        let file = open(fs::OpenOptions::new().read(true), path)?;
+        match file.try_lock() {
+            Ok(()) => file.unlock().map(|()| false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    #[cfg(unix)]
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        let space = retry_on_intr(|| statvfs(dir))?;
+        let space = rustix::io::retry_on_intr(|| rustix::fs::statvfs(dir))?;
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    /// The standard library cannot tell: a disk is taken for large, and says itself when it is full.
+    #[cfg(not(unix))]
+    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        Ok(u64::MAX)
     }
 
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
@@ -151,37 +186,37 @@ impl FileSystem for OsFileSystem {
     }
 }
 
-/// Whether the kernel tells by syncfs(2) that a write of a file failed: since Linux 5.8.
-fn tells_sync_errors() -> bool {
-    let name = uname();
-    let mut numbers = name.release().to_str().unwrap_or_default().split(|char: char| !char.is_ascii_digit());
-    let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok()).unwrap_or(0);
-    (number(), number()) >= (5, 8)
+/// What a lock file says of the process that holds it.
+#[cfg(unix)]
+fn process_id() -> String {
+    std::process::id().to_string()
 }
 
-/// A lock by flock(2), which belongs to the open file and so also keeps a second handle of the same process out.
-#[derive(Debug)]
-struct OsLock {
-    fd: OwnedFd,
-    origin: Origin,
-}
-
-impl FileLock for OsLock {}
-
-impl Drop for OsLock {
-    fn drop(&mut self) {
-        // The open file is shared with the process that this one was forked from, and the lock is that one's.
-        if !self.origin.is_here() {
-            return;
-        }
-        // Closing is not enough while a child that was just forked still shares the open file. It cannot fail on a
-        // locked file, and if it did, closing would be the next best.
-        let _unlocked = flock(&self.fd, FlockOperation::Unlock);
+/// The directory that holds `path`.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
     }
 }
 
-fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    // The process's umask takes away from this what it wants.
-    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
-    Ok(retry_on_intr(|| openat(CWD, path, flags | OFlags::CLOEXEC, mode))?)
+/// A lock that belongs to the open file, and so also keeps a second handle of the same process out.
+#[derive(Debug)]
+struct StdLock {
+    file: fs::File,
+    origin: Origin,
+}
+
+impl FileLock for StdLock {}
+
+impl Drop for StdLock {
+    fn drop(&mut self) {
+        // The open file is shared with the process that this one was forked from, and the lock is that one's.
+        if self.origin.is_here() {
+            // Closing is not enough while a child that was just forked still shares the open file. If this fails,
+            // closing is the next best.
+            let _unlocked = self.file.unlock();
+        }
+    }
 }

@@ -5,15 +5,15 @@
 
 #[cfg(target_os = "linux")]
 mod file;
-#[cfg(target_os = "linux")]
 mod fs;
 #[cfg(target_os = "linux")]
 mod mapped;
-mod names;
 mod origin;
 #[cfg(all(target_os = "linux", feature = "io-uring"))]
 mod ring;
-mod std_fs;
+mod std_file;
+#[cfg(target_os = "linux")]
+mod system_calls;
 mod thread;
 
 /// Stands for the rings in a build without them: nothing polls then.
@@ -29,7 +29,6 @@ mod ring {
 }
 
 use super::environment::Env;
-use super::file::FileSystem;
 use super::thread::{Clock, Random};
 use std::io;
 use std::sync::Arc;
@@ -39,7 +38,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[must_use]
 pub fn env() -> Env {
     #[cfg(target_os = "linux")]
-    return env_with(Arc::new(fs::OsFileSystem::new(false)));
+    return with_calls(false);
     #[cfg(not(target_os = "linux"))]
     return std_env();
 }
@@ -47,7 +46,7 @@ pub fn env() -> Env {
 /// The real environment, with files by the standard library alone.
 #[must_use]
 pub fn std_env() -> Env {
-    env_with(Arc::new(std_fs::StdFileSystem))
+    env_with(fs::OsFileSystem::default())
 }
 
 /// The real environment, in which threads stay awake for small direct reads (see [`Env::os_polling`]).
@@ -56,7 +55,7 @@ pub fn std_env() -> Env {
 /// As [`Env::os_polling`].
 pub fn polling() -> io::Result<Env> {
     #[cfg(all(target_os = "linux", feature = "io-uring"))]
-    return ring::check().map(|()| env_with(Arc::new(fs::OsFileSystem::new(true))));
+    return ring::check().map(|()| with_calls(true));
     #[cfg(not(all(target_os = "linux", feature = "io-uring")))]
     return Err(io::Error::new(
         io::ErrorKind::Unsupported,
@@ -64,8 +63,18 @@ pub fn polling() -> io::Result<Env> {
     ));
 }
 
-fn env_with(fs: Arc<dyn FileSystem>) -> Env {
-    Env { fs, clock: Arc::new(OsClock::start()), threads: Arc::new(thread::OsThreads), random: Arc::new(OsRandom) }
+#[cfg(target_os = "linux")]
+fn with_calls(polls: bool) -> Env {
+    env_with(fs::OsFileSystem { calls: Some(system_calls::SystemCalls::new(polls)) })
+}
+
+fn env_with(fs: fs::OsFileSystem) -> Env {
+    Env {
+        fs: Arc::new(fs),
+        clock: Arc::new(OsClock::start()),
+        threads: Arc::new(thread::OsThreads),
+        random: Arc::new(OsRandom),
+    }
 }
 
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use super::super::buffer::{AlignedBuffer, SECTOR_BYTES};
 use super::super::file::File;
+use crate::base::debug::debug_by;
 use crate::base::num::{u64_of, usize_of};
 use crate::base::sync::RwLock;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::sync::{Arc, Weak};
 
@@ -88,11 +88,7 @@ impl OverlayFile {
     }
 }
 
-impl fmt::Debug for OverlayFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OverlayFile").field("below", &self.below).finish_non_exhaustive()
-    }
-}
+debug_by!(OverlayFile, self => below: self.below);
 
 impl File for OverlayFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

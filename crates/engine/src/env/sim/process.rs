@@ -7,7 +7,7 @@ use super::fault::{Fault, Verdict, down};
 use super::machine::Machine;
 use super::rng::Rng;
 use super::state::State;
-use std::fmt;
+use crate::base::debug::debug_by;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,11 +33,7 @@ impl SimFileSystem {
     }
 }
 
-impl fmt::Debug for SimFileSystem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimFileSystem").field("process", &self.process).finish_non_exhaustive()
-    }
-}
+debug_by!(SimFileSystem, self => process: self.process);
 
 /// Syncs a file or a directory, if the verdict lets it.
 pub(super) fn sync<C: Change>(cached: &mut Cached<C>, verdict: Verdict, rng: &mut Rng) -> io::Result<()> {

@@ -10,9 +10,9 @@
 
 use super::super::thread::{Next, Work, Worker};
 use super::state::State;
+use crate::base::debug::debug_by;
 use crate::base::sync::Mutex;
 use crate::base::sync::thread::{self, ThreadId};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -152,8 +152,4 @@ impl Drop for SimWorkerHandle {
     }
 }
 
-impl fmt::Debug for SimWorker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimWorker").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+debug_by!(SimWorker, self => name: self.name);

@@ -11,11 +11,11 @@
 
 use super::progress::ReplayProgress;
 use super::recover::{RecoveredLog, recover_live, recover_telling};
+use crate::base::debug::debug_by;
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{Env, Next, Worker};
 use std::collections::VecDeque;
-use std::fmt;
 use std::mem;
 use std::path::Path;
 use std::sync::Arc;
@@ -176,11 +176,7 @@ impl Drop for ReplayWorkers {
     }
 }
 
-impl fmt::Debug for ReplayWorkers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplayWorkers").field("workers", &self.workers.len()).finish_non_exhaustive()
-    }
-}
+debug_by!(ReplayWorkers, self => workers: self.workers.len());
 
 impl Shared {
     /// A worker's life.

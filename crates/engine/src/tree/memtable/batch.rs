@@ -7,11 +7,11 @@
 //! 3. Fences are the heads of each [`GROUP`]th slot, from the first on.
 
 use std::cmp::Reverse;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::record::SortKey;
+use crate::base::debug::debug_by;
 use crate::base::key::{head, shared_bytes};
 use crate::base::num::{u32_of, u64_of, usize_of32};
 use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
@@ -129,11 +129,7 @@ impl BatchSorter {
     }
 }
 
-impl fmt::Debug for SortedBatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SortedBatch").field("entries", &self.slots.len()).finish_non_exhaustive()
-    }
-}
+debug_by!(SortedBatch, self => entries: self.slots.len());
 
 /// Sorts slots and sets their heads; says how many bytes their keys share.
 ///

@@ -7,13 +7,13 @@
 //! 2. Both bounds stay ends of leaves for ever, so neighbouring images neither overlap nor leave a gap: what was
 //!    present when the cursor was placed is shown exactly once, however many leaves split during the walk.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::node::{Link, Node, SLOTS};
 use super::pin::pin;
 use super::record::{Record, SortKey};
 use super::tree::{SeekProgress, Tree};
+use crate::base::debug::debug_by;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, MergeSource};
 
@@ -199,8 +199,4 @@ impl MergeSource for TreeCursor {
     }
 }
 
-impl fmt::Debug for TreeCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TreeCursor").field("entry", &self.entry()).finish_non_exhaustive()
-    }
-}
+debug_by!(TreeCursor, self => entry: self.entry());

@@ -23,11 +23,11 @@ mod schedules;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::sync::Arc;
 
 pub use batch::{BatchSorter, EntryOffset, SortedBatch};
 
+use crate::base::debug::debug_by;
 use crate::base::num::u64_of;
 use crate::base::{Entry, SeqNum};
 use crate::tree::cursor::{Found, MergeSource};
@@ -213,8 +213,4 @@ impl Default for Memtable {
     }
 }
 
-impl fmt::Debug for Memtable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memtable").field("entries", &self.entries()).field("bytes", &self.bytes()).finish()
-    }
-}
+debug_by!(Memtable, self => entries: self.entries(), bytes: self.bytes());

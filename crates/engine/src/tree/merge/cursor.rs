@@ -1,10 +1,10 @@
 //! The cursor over all entries of several cursors.
 
 use std::cmp::Ordering;
-use std::fmt;
 use std::sync::Arc;
 
 use super::order::{Player, SourceOrder};
+use crate::base::debug::debug_by;
 use crate::base::{Entry, Error, Result, Value};
 use crate::tree::cost::Costs;
 use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, Leaf, Limits, MergeSource, Position, SeqnumBounds, leave_key};
@@ -396,11 +396,7 @@ impl MergeSource for MergeCursor {
     }
 }
 
-impl fmt::Debug for MergeCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MergeCursor").field("sources", &self.sources.len()).field("entry", &self.entry()).finish()
-    }
-}
+debug_by!(MergeCursor, self => sources: self.sources.len(), entry: self.entry());
 
 #[cfg(test)]
 mod tests {

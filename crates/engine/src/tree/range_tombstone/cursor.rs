@@ -1,9 +1,9 @@
 //! A cursor that shows of one tree what range tombstones leave.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::masks::{MaskFragment, Masks};
+use crate::base::debug::debug_by;
 use crate::base::key::KEY_BYTES_MAX;
 use crate::base::steps::step;
 use crate::base::{Entry, Result, Value};
@@ -149,8 +149,4 @@ impl MergeSource for RangeDelCursor {
     }
 }
 
-impl fmt::Debug for RangeDelCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RangeDelCursor").field("masks", &self.masks.len()).finish_non_exhaustive()
-    }
-}
+debug_by!(RangeDelCursor, self => masks: self.masks.len());

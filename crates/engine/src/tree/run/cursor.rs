@@ -4,6 +4,7 @@ use super::index_cursor::{IndexCursor, NO_PART, wanted};
 use super::readahead::ReadAhead;
 use super::reader::Run;
 use super::sticky_error::StickyError;
+use crate::base::debug::debug_by;
 use crate::base::{Entry, Result, Value};
 use crate::block::{Block, Bound};
 use crate::cache::Fill;
@@ -11,7 +12,6 @@ use crate::store::BlocksRead;
 use crate::tree::cost::Costs;
 use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, Leaf, Limits, MergeSource, Position, SeqnumBounds};
 use crate::tree::leaf_cursor::{KeyBound, LeafCursor};
-use std::fmt;
 use std::sync::Arc;
 
 /// A cursor over the entries of one run. The leaf of its entry is that to which `index` leads.
@@ -387,8 +387,4 @@ impl MergeSource for RunCursor {
     }
 }
 
-impl fmt::Debug for RunCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunCursor").field("run", &self.index.run).field("here", &self.here).finish_non_exhaustive()
-    }
-}
+debug_by!(RunCursor, self => run: self.index.run, here: self.here);

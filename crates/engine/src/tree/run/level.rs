@@ -3,13 +3,13 @@
 use super::cursor::RunCursor;
 use super::reader::Run;
 use super::sticky_error::StickyError;
+use crate::base::debug::debug_by;
 use crate::base::key::head;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
 use crate::tree::cost::Costs;
 use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, Leaf, Limits, MergeSource, Position, SeqnumBounds};
 use crate::tree::leaf_cursor::{KeyBound, LeafCursor};
-use std::fmt;
 use std::sync::Arc;
 
 /// The one run that may hold `key`, among runs sorted by key whose ranges do not touch.
@@ -270,8 +270,4 @@ impl MergeSource for LevelCursor {
     }
 }
 
-impl fmt::Debug for LevelCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LevelCursor").field("cursor", &self.cursor).finish_non_exhaustive()
-    }
-}
+debug_by!(LevelCursor, self => cursor: self.cursor);

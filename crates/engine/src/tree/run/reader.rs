@@ -5,6 +5,7 @@ use super::leaf::check;
 use super::meta::{Reference, RunMeta};
 use super::open_filter::OpenFilter;
 use super::tail::Tail;
+use crate::base::debug::debug_by;
 use crate::base::key::head;
 use crate::base::{Error, Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
@@ -15,7 +16,6 @@ use crate::tree::branch::{self, Branch, CacheReservation, Trace};
 use crate::tree::cursor::SeqnumBounds;
 use crate::tree::prefix::Prefix;
 use crate::tree::values::ValueFiles;
-use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering as Publish};
 use std::sync::{Arc, OnceLock};
@@ -347,8 +347,4 @@ impl Drop for Run {
     }
 }
 
-impl fmt::Debug for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("path", &self.file.path()).field("meta", &self.meta).finish_non_exhaustive()
-    }
-}
+debug_by!(Run, self => path: self.file.path(), meta: self.meta);

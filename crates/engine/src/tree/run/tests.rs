@@ -383,7 +383,7 @@ fn a_run_keeps_what_there_is_room_for_and_gives_it_back() {
                 assert_eq!(get_once(&run, &entry.key, 9).unwrap().as_ref(), Some(entry));
             }
         }
-        let lookups = || bench.cache.counters().hits + bench.cache.counters().misses;
+        let lookups = || bench.cache.stats().hits + bench.cache.stats().misses;
         let before = lookups();
         get_once(&run, &entries[19_000].key, 9).unwrap().unwrap();
         assert_eq!(lookups() - before, looked_up, "{filter_bits_per_key} bits, {cache_bytes} bytes of cache");

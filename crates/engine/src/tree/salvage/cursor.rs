@@ -1,13 +1,13 @@
 //! The cursor over what is left of a tree.
 
 use std::cmp::Ordering;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as Publish};
 
 use super::leaves::{Leaves, Step};
 use super::losses::{Losses, LostRange};
+use crate::base::debug::debug_by;
 use crate::base::key::descends;
 use crate::base::num::u64_of;
 use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, Value};
@@ -209,8 +209,4 @@ fn forward_only() -> Error {
     Error::new(ErrorKind::Unsupported, "what is left of a damaged tree is read once, from its first entry to its last")
 }
 
-impl fmt::Debug for SalvageCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SalvageCursor").field("place", &self.place(0)).finish_non_exhaustive()
-    }
-}
+debug_by!(SalvageCursor, self => place: self.place(0));

@@ -1,11 +1,11 @@
 //! An open value file.
 
+use crate::base::debug::debug_by;
 use crate::base::{FileId, Result, Value};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::{Cache, Fill, Wanted};
 use crate::env::{Access, Env};
 use crate::store::{BlockFile, StoreStats};
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -134,8 +134,4 @@ impl Drop for ValueFile {
     }
 }
 
-impl fmt::Debug for ValueFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ValueFile").field("path", &self.file.path()).field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
+debug_by!(ValueFile, self => path: self.file.path(), bytes: self.bytes);

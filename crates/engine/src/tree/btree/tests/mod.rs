@@ -484,7 +484,7 @@ fn a_get_looks_up_the_leaf_only_below_branches_that_the_root_keeps() {
         fixture.merge(false);
         assert_eq!(fixture.meta().height, height, "{:?}", fixture.meta());
         let root = fixture.tree.root();
-        let looked_up = || fixture.cache.counters().hits + fixture.cache.counters().misses;
+        let looked_up = || fixture.cache.stats().hits + fixture.cache.stats().misses;
         let get = || root.get(&key(1234), SeqNum::MAX).unwrap().unwrap();
         drop(get());
         let before = looked_up();

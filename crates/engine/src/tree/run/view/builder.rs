@@ -5,6 +5,7 @@ use super::layout::{
     PREFIX_LEN_AT, Part,
 };
 use super::reader::{Tree, View};
+use crate::base::debug::debug_by;
 use crate::base::key::shared_bytes;
 use crate::base::memory::Image;
 use crate::base::num::{u32_of, u64_of};
@@ -16,7 +17,6 @@ use crate::tree::cursor::{Cursor, MergeSource};
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::level::LevelCursor;
 use crate::tree::run::separator::separator;
-use std::fmt;
 use std::sync::Arc;
 
 /// A part ends with the group that makes it this long; two parts share a slab.
@@ -193,8 +193,4 @@ fn block(branch: &mut BlockBuilder) -> Block {
     Block::parse(Image::from(&*branch.finish())).expect("a block as it was built")
 }
 
-impl fmt::Debug for ViewBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ViewBuilder").field("entries", &self.entries).finish_non_exhaustive()
-    }
-}
+debug_by!(ViewBuilder, self => entries: self.entries);

@@ -2,6 +2,7 @@
 
 use super::reader::{SlotPos, View};
 use super::run_cursors::RunCursors;
+use crate::base::debug::debug_by;
 use crate::base::{Entry, Result, Value};
 use crate::block::Bound;
 use crate::cache::Fill;
@@ -10,7 +11,6 @@ use crate::tree::cost::Costs;
 use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, Limits, MergeSource, SeqnumBounds};
 use crate::tree::leaf_cursor::{KeyBound, LeafCursor};
 use crate::tree::run::sticky_error::StickyError;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -352,8 +352,4 @@ impl MergeSource for ViewCursor {
     }
 }
 
-impl fmt::Debug for ViewCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ViewCursor").field("view", &self.view).field("state", &self.state).finish_non_exhaustive()
-    }
-}
+debug_by!(ViewCursor, self => view: self.view, state: self.state);

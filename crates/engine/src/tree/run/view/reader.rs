@@ -1,6 +1,7 @@
 //! A view as lookups read it.
 
 use super::layout::{EntryLocator, Group, PART_BITS, Part, RUN_BITS, TREE_BITS};
+use crate::base::debug::debug_by;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockKind};
 use crate::cache::{Fill, SwipOf, Wanted};
@@ -11,7 +12,6 @@ use crate::tree::multi_get::{GetRequest, GetResults};
 use crate::tree::run::leaf::found;
 use crate::tree::run::reader::Run;
 use std::cmp::Ordering;
-use std::fmt;
 use std::sync::Arc;
 
 /// One sorted sequence: runs that ascend and do not touch.
@@ -231,8 +231,4 @@ impl View {
     }
 }
 
-impl fmt::Debug for View {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("View").field("trees", &self.trees.len()).field("entries", &self.entries).finish_non_exhaustive()
-    }
-}
+debug_by!(View, self => trees: self.trees.len(), entries: self.entries);
