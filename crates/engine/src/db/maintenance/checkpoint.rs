@@ -272,7 +272,7 @@ impl Checkpoint<'_> {
                 self.report.linked(meta.file_bytes);
                 continue;
             }
-            let bytes = copy(&self.state.env, &*file, (&from, &to), meta.file_bytes, &root.free()?)?;
+            let bytes = copy(&self.state.env, &*file, (&from, &to), meta.file_bytes, root.free()?)?;
             self.report.copied(bytes);
         }
         // The copy has no log: everything is in its trees.
