@@ -59,8 +59,11 @@ table! {
     "$collStats" => report::read, OfCollection, OutsideFacets, OutsideTransactions;
     "$indexStats" => report::read, OfCollection, OutsideFacets, OutsideTransactions, Unstable;
     "$planCacheStats" => report::read, OfCollection, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
-    "$currentOp" => report::read, OfServer, OverDatabases, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
+    "$currentOp" => report::read,
+        OfServer, OverDatabases, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
     "$listSessions" => report::read, OfServer, OutsideTransactions, Unstable;
-    "$listLocalSessions" => report::read, OfServer, OverDatabases, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
-    "$listClusterCatalog" => report::read, OfServer, OverDatabases, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
+    "$listLocalSessions" => report::read,
+        OfServer, OverDatabases, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
+    "$listClusterCatalog" => report::read,
+        OfServer, OverDatabases, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
 }
