@@ -133,12 +133,6 @@ impl BlockWriter {
         self.instance
     }
 
-    /// The file's path.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Waits for the write that is under way, when the file is not to be finished.
     ///
     /// # Errors

@@ -223,12 +223,6 @@ impl Version {
         Ok(keys.iter().zip(results).map(|(key, found)| self.without_range_deleted(key, snapshot, found)).collect())
     }
 
-    /// How many trees there are.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.trees.count() + self.memtables().filter(|mem| !mem.entries.is_empty()).count()
-    }
-
     /// How many memtables hold something, and little.
     #[must_use]
     pub fn count_small(&self) -> usize {

@@ -40,10 +40,4 @@ impl TableView {
     pub fn count(&self) -> usize {
         self.view.trees().len()
     }
-
-    /// Entries in the view.
-    #[must_use]
-    pub fn entries(&self) -> u64 {
-        self.view.entries()
-    }
 }

@@ -119,15 +119,6 @@ impl Memtable {
         }
     }
 
-    /// The seqnum of the newest version of `key`, visible yet or not.
-    #[must_use]
-    pub fn newest(&self, key: &[u8]) -> Option<SeqNum> {
-        match &self.0 {
-            Form::Tree(tree) => tree.find(key, SeqNum::MAX).map(|record| record.seqnum()),
-            Form::Batch(batch) => batch.find(key, SeqNum::MAX).map(|found| found.seqnum),
-        }
-    }
-
     /// Whether there is an entry with a key from `low` to `high`.
     #[must_use]
     pub fn holds(&self, low: &[u8], high: Option<&[u8]>) -> bool {

@@ -257,12 +257,6 @@ impl RunBuilder {
         self.writer.position() + u64_of(self.leaf.image_bytes() + self.index.bytes()) + self.filter.bytes()
     }
 
-    /// Entries so far.
-    #[must_use]
-    pub const fn entries(&self) -> u64 {
-        self.meta.entries
-    }
-
     /// Whether there is no entry yet.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

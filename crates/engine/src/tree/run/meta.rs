@@ -86,13 +86,6 @@ impl RunMeta {
         }
     }
 
-    /// Whether `key` lies between the first and the last key.
-    #[inline]
-    #[must_use]
-    pub fn spans(&self, key: &[u8]) -> bool {
-        *self.smallest <= *key && *key <= *self.largest
-    }
-
     /// Whether some key from `smallest` to `largest` may be in the run.
     #[must_use]
     pub fn overlaps(&self, smallest: &[u8], largest: &[u8]) -> bool {
