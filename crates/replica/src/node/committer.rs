@@ -1,7 +1,6 @@
 //! Commits of the document database by agreement of a majority.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::{self, ThreadId};
@@ -9,9 +8,9 @@ use std::thread::{self, ThreadId};
 use parking_lot::Mutex;
 use spinney::{Layout, Table};
 use spinney_document::{Committer, ErrorCode, Pending, PreparedCommit};
-use tokio::runtime::Handle;
 
 use super::core::Core;
+use super::driver::Driver;
 use super::pending::PendingCommits;
 use super::proposals::{Proposals, Proposed};
 use crate::base::error::{Error, Result};
@@ -23,7 +22,7 @@ const RECORD_BYTES_MAX: usize = 40 << 20;
 /// Commits by agreement of a majority, on the primary.
 pub(crate) struct Agreement {
     core: Weak<Core>,
-    runtime: Handle,
+    driver: Arc<Driver>,
     pub(crate) pending: Arc<PendingCommits<PreparedCommit>>,
     proposals: Arc<Proposals>,
     /// The number of the next proposal. It begins anywhere, so that no proposal before a restart has the same.
@@ -41,10 +40,10 @@ impl fmt::Debug for Agreement {
 }
 
 impl Agreement {
-    pub(crate) fn new(core: &Arc<Core>, runtime: Handle, engine: spinney::Database, random: u64) -> Self {
+    pub(crate) fn new(core: &Arc<Core>, driver: Arc<Driver>, engine: spinney::Database, random: u64) -> Self {
         Self {
             core: Arc::downgrade(core),
-            runtime,
+            driver,
             pending: Arc::default(),
             proposals: Arc::default(),
             next: AtomicU64::new(random),
@@ -84,10 +83,6 @@ impl Agreement {
         }
     }
 
-    fn wait<T>(&self, future: impl Future<Output = T>) -> T {
-        self.runtime.block_on(future)
-    }
-
     fn propose_commit(&self, commit: Pending) -> std::result::Result<(), spinney_document::Error> {
         let core = self.core()?;
         let term = self.term(&core)?;
@@ -106,9 +101,9 @@ impl Agreement {
             record: prepared.record().to_vec(),
         };
         let mut fate = self.pending.add(number, term, prepared);
-        let told = self.proposals.add(&core, &self.runtime, &proposed);
         let ended = || Error::Ended("the member has ended".to_owned());
-        let (known, proposed) = self.wait(async {
+        let (known, proposed) = self.driver.commit(async {
+            let told = self.proposals.add(&core, self.driver.handle(), &proposed);
             tokio::select! {
                 biased;
                 // By the thread that applies it, before the consensus hears of that. It is lost when a later primary's
@@ -118,7 +113,7 @@ impl Agreement {
             }
         });
         match proposed {
-            Err(Error::Interrupted) if must_wait && !known => self.wait(fate).map_err(|_| Error::Interrupted.into()),
+            Err(Error::Interrupted) if must_wait && !known => self.driver.wait(fate).map_err(|_| Error::Interrupted.into()),
             Err(error @ Error::NotPrimary(_)) => {
                 drop(self.pending.take(number));
                 Err(error.into())
@@ -130,7 +125,7 @@ impl Agreement {
     fn propose_tables(&self, change: &Change<'_>) -> std::result::Result<(), spinney_document::Error> {
         let core = self.core()?;
         let term = self.term(&core)?;
-        Ok(self.wait(core.propose(term, change.encode()))?)
+        Ok(self.driver.wait(core.propose(term, change.encode()))?)
     }
 }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use spinney::env::Env;
 use spinney_document::Committer;
 use spinney_document::base::{Environment, System};
-use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::timeout;
 
 use super::committer::Agreement;
 use super::core::Core;
+use super::driver::Driver;
 use super::start::start;
 use super::target::DocumentTarget;
 use crate::base::caller::BlockingCaller;
@@ -43,21 +43,18 @@ pub struct Node {
     core: Arc<Core>,
     agreement: Arc<Agreement>,
     runtime: Arc<Owned>,
-    handle: Handle,
 }
 
 /// The runtime of a node. It ends with the last handle of the node, so that no call finds it gone.
 struct Owned {
-    runtime: Option<Runtime>,
+    driver: Arc<Driver>,
     /// Whether the node has ended, or ends. Nothing is published by it.
     ended: AtomicBool,
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(Duration::from_secs(1));
-        }
+        self.driver.end();
     }
 }
 
@@ -74,9 +71,10 @@ impl Node {
     /// Those of the engine; `InvalidConfig` for settings out of range, and when the database is part of another set.
     pub fn open(engine: &spinney::Database, settings: Settings, transport: Arc<dyn Transport>) -> Result<Self> {
         settings.check()?;
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("replica").enable_all().build();
-        let runtime = runtime.map_err(|error| Error::Ended(format!("no thread for replication: {error}")))?;
         let threads = Env::os().threads;
+        let driver = Driver::start(&*threads);
+        let driver = driver.map_err(|error| Error::Ended(format!("no thread for replication: {error}")))?;
+        let runtime = Arc::new(Owned { driver: Arc::clone(&driver), ended: AtomicBool::new(false) });
         let rows = Rows::open(engine)?;
         adopt_copy(&rows)?;
         let known = rows.set_name(&settings.set_name)?;
@@ -88,14 +86,12 @@ impl Node {
         let log = Log::open(rows.clone(), settings.log_cache_bytes, &*threads)?;
         let applier = Applier::new(rows, log.stored(), &*threads)?;
         let core = Arc::new(Core::new(settings, identity, log, applier, Arc::new(BlockingCaller(transport))));
-        let handle = runtime.handle().clone();
-        let agreement = Arc::new(Agreement::new(&core, handle.clone(), engine.clone(), System.random()));
-        Ok(Self {
-            core,
-            agreement,
-            runtime: Arc::new(Owned { runtime: Some(runtime), ended: AtomicBool::new(false) }),
-            handle,
-        })
+        let agreement = Arc::new(Agreement::new(&core, driver, engine.clone(), System.random()));
+        Ok(Self { core, agreement, runtime })
+    }
+
+    fn driver(&self) -> &Driver {
+        &self.runtime.driver
     }
 
     /// What commits the writes of the document database, for [`spinney_document::Database::with_committer`]. It refuses
@@ -121,7 +117,7 @@ impl Node {
         }
         let pending = Arc::clone(&self.agreement.pending);
         let target = DocumentTarget { database: database.clone(), pending, identity: self.core.identity };
-        self.handle.block_on(start(&self.core, Arc::new(target)))
+        self.driver().wait(start(&self.core, Arc::new(target)))
     }
 
     /// Makes a set of the members, of which this node is one. The others must be running and have neither data nor a
@@ -131,7 +127,7 @@ impl Node {
     /// `AlreadyInitiated`; `InvalidConfig` when no member has this node's address, ids or addresses are not unique,
     /// none may become primary, a member cannot be reached, or there are more than 50 members or 7 that vote.
     pub fn initiate(&self, members: Vec<Member>) -> Result<()> {
-        self.handle.block_on(self.core.initiate(members))
+        self.driver().wait(self.core.initiate(members))
     }
 
     /// Answers a request that another member's [`Transport`] carried here. Only requests of members may come here: the
@@ -140,7 +136,7 @@ impl Node {
     /// # Errors
     /// `Malformed`, `Ended`. The caller closes the connection or answers with the error.
     pub fn handle(&self, request: &[u8]) -> Result<Vec<u8>> {
-        self.handle.block_on(self.core.handle(request))
+        self.driver().wait(self.core.handle(request))
     }
 
     /// Answers the requests with entries that come by a connection, which another member's [`Transport::open`] has
@@ -151,11 +147,11 @@ impl Node {
     pub fn serve(&self, stream: Box<dyn Stream>) -> Result<()> {
         let core = Arc::clone(&self.core);
         // In the thread of the consensus, which then needs no other one to answer.
-        let served = self.handle.spawn(async move {
+        let served = self.driver().handle().spawn(async move {
             let frames = Frames::new(stream).map_err(|error| Error::Ended(format!("no such connection: {error}")))?;
             core.serve(Box::new(frames)).await
         });
-        self.handle.block_on(served).map_err(|error| Error::Ended(error.to_string()))?
+        self.driver().wait(served).map_err(|error| Error::Ended(error.to_string()))?
     }
 
     /// Waits until this node is known to be primary at a moment after the call, and has applied all that was
@@ -165,7 +161,7 @@ impl Node {
     /// `NotPrimary`, `TimedOut`, `Ended`.
     pub fn linearizable(&self, within: Duration) -> Result<()> {
         let consensus = self.core.consensus()?;
-        match self.handle.block_on(async { timeout(within, consensus.linearizable()).await }) {
+        match self.driver().wait(async { timeout(within, consensus.linearizable()).await }) {
             Err(_) => Err(Error::TimedOut),
             Ok(Err(Error::NotPrimary(_))) => Err(self.core.not_primary()),
             Ok(done) => done,
@@ -180,7 +176,7 @@ impl Node {
         self.core.consensus()?;
         let mut applied = self.core.applier.applied();
         let waited = async { timeout(within, applied.wait_for(|at| at.is_some_and(|at| at.index >= index))).await };
-        self.handle.block_on(waited).map(drop).map_err(|_| Error::TimedOut)
+        self.driver().wait(waited).map(drop).map_err(|_| Error::TimedOut)
     }
 
     /// Waits until enough members have the log up to an index durably. Called on the primary.
@@ -197,7 +193,7 @@ impl Node {
                     Acknowledgement::Count(count) => have.count() >= count,
                 }
         });
-        let view = self.handle.block_on(async { timeout(within, enough).await }).map_err(|_| Error::TimedOut)??;
+        let view = self.driver().wait(async { timeout(within, enough).await }).map_err(|_| Error::TimedOut)??;
         if view.state == State::Leader { Ok(()) } else { Err(self.core.not_primary()) }
     }
 
@@ -209,7 +205,7 @@ impl Node {
     /// `NotPrimary`; `InvalidConfig`; `ConfigInProgress`; `TimedOut` when a new member does not catch up (it stays
     /// a member without a vote); `Ended`.
     pub fn change_members(&self, config: Config, within: Duration) -> Result<()> {
-        self.handle.block_on(self.core.change_members(config, within))
+        self.driver().wait(self.core.change_members(config, within))
     }
 
     /// Hands the primary's role to a member that has caught up, and does not take it again for `period`. Waits for one
@@ -218,7 +214,7 @@ impl Node {
     /// # Errors
     /// `NotPrimary`; `NoSuccessor`; `Ended`.
     pub fn step_down(&self, period: Duration, catch_up: Duration, force: bool) -> Result<()> {
-        self.handle.block_on(self.core.step_down(period, catch_up, force))
+        self.driver().wait(self.core.step_down(period, catch_up, force))
     }
 
     /// Keeps this node from becoming primary for `period`; zero lets it again.
@@ -241,7 +237,8 @@ impl Node {
     #[must_use]
     pub fn wait_for_change(&self, seen: u64, within: Duration) -> Status {
         let mut standing = self.core.watch();
-        self.handle.block_on(async {
+        // Nobody waits for the moment in which it hears of it.
+        self.driver().handle().block_on(async {
             // The time is over: the status is as it was.
             drop(timeout(within, standing.wait_for(|standing| standing.change > seen)).await);
         });
@@ -254,7 +251,7 @@ impl Node {
         if self.runtime.ended.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.handle.block_on(self.core.end(within));
+        self.driver().wait(self.core.end(within));
         self.agreement.end();
     }
 

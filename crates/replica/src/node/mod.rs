@@ -4,6 +4,7 @@ mod candidates;
 mod committer;
 mod copying;
 pub(crate) mod core;
+mod driver;
 mod duties;
 pub(crate) mod handle;
 pub(crate) mod members;

@@ -1,8 +1,9 @@
 //! Commits on their way into the replicated log.
 //!
-//! A commit that finds few entries under way is proposed at once. What comes while they are under way waits, and is
-//! proposed together in one entry: one message to each member and one sync there, as the redo log gathers commits while
-//! it syncs.
+//! A commit that finds no entry under way is proposed at once. What comes while one is under way waits, and is proposed
+//! together in one entry: one message to each member and one sync there, as the redo log gathers commits while it syncs.
+//! A second entry goes on its way when it has as many commits as the first: the devices sync the one while the other is
+//! sent, and entries stay as large as the number of clients lets them be.
 //!
 //! # Concurrency
 //! The threads that commit add to the last group under a latch; tasks of the runtime take the first one.
@@ -18,7 +19,7 @@ use super::core::Core;
 use crate::base::error::{Error, Result};
 use crate::entry::change::{COMMITS_MAX, CommitsBuilder};
 
-/// How many entries with commits are under way at a time: the next one is sent while the devices sync one.
+/// How many entries with commits are under way at a time, at the most.
 const ENTRIES_MAX: usize = 2;
 
 /// Bytes of records in one entry, at the most; a larger record goes alone.
@@ -39,7 +40,7 @@ pub(crate) struct Proposed {
     pub(crate) record: Vec<u8>,
 }
 
-/// The commits that wait, and how many entries are under way.
+/// The commits that wait, and those that are under way.
 #[derive(Debug, Default)]
 pub(crate) struct Proposals {
     state: Mutex<State>,
@@ -48,7 +49,18 @@ pub(crate) struct Proposals {
 #[derive(Debug, Default)]
 struct State {
     groups: VecDeque<Group>,
+    /// Tasks that propose, one entry each.
     entries: usize,
+    /// The commits of these entries. None when the first task has not begun.
+    under_way: usize,
+}
+
+impl State {
+    /// Whether the first group may be proposed while so many other entries are under way.
+    fn may_propose(&self, others: usize) -> bool {
+        let enough = |group: &Group| self.under_way > 0 && group.told.len() >= self.under_way;
+        others == 0 || (others < ENTRIES_MAX && self.groups.front().is_some_and(enough))
+    }
 }
 
 /// Commits of one term that become one entry.
@@ -81,7 +93,7 @@ impl Proposals {
             group.commits.push(commit.number, &commit.tables, &commit.record);
             group.told.push(sender);
         }
-        if state.entries < ENTRIES_MAX {
+        if state.may_propose(state.entries) {
             state.entries += 1;
             runtime.spawn(Arc::clone(self).propose_waiting(Arc::clone(core)));
         }
@@ -92,6 +104,7 @@ impl Proposals {
     async fn propose_waiting(self: Arc<Self>, core: Arc<Core>) {
         while let Some(group) = self.next() {
             let proposed = core.propose(group.term, group.commits.finish()).await;
+            self.state.lock().under_way -= group.told.len();
             for told in group.told {
                 // The thread may have heard of it by the one that applied it.
                 drop(told.send(match &proposed {
@@ -104,13 +117,39 @@ impl Proposals {
         }
     }
 
-    /// Takes the first group; when there is none, one entry less is under way.
+    /// Takes the first group, unless it waits for more commits; then one task less proposes.
     fn next(&self) -> Option<Group> {
         let mut state = self.state.lock();
-        let group = state.groups.pop_front();
-        if group.is_none() {
-            state.entries -= 1;
+        let others = state.entries - 1;
+        match if state.may_propose(others) { state.groups.pop_front() } else { None } {
+            Some(group) => {
+                state.under_way += group.told.len();
+                Some(group)
+            }
+            None => {
+                state.entries = others;
+                None
+            }
         }
-        group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_entry_has_as_many_commits_as_the_first_and_a_third_one_waits() {
+        let group = |commits: usize| Group {
+            term: 1,
+            commits: CommitsBuilder::new(1),
+            told: (0..commits).map(|_| oneshot::channel().0).collect(),
+        };
+        let state = |waiting: usize, under_way| State { groups: [group(waiting)].into(), entries: 0, under_way };
+        assert!(state(1, 0).may_propose(0) && State::default().may_propose(0));
+        assert!(state(5, 5).may_propose(1));
+        assert!(!state(4, 5).may_propose(1));
+        assert!(!state(5, 0).may_propose(1), "the first task takes it");
+        assert!(!state(9, 5).may_propose(ENTRIES_MAX));
     }
 }

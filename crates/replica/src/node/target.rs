@@ -36,6 +36,11 @@ impl Target for DocumentTarget {
         Ok(applied)
     }
 
+    fn position(&self) -> Result<Option<u64>> {
+        // No commit has 0: the first entry of a set has its members.
+        Ok(Some(self.database.catalog().recorder().position()).filter(|position| *position > 0))
+    }
+
     fn create_table(&self, name: &str, layout: Layout) -> Result<()> {
         self.database.catalog().apply_create_table(name, layout).map_err(failed)
     }

@@ -78,7 +78,8 @@ impl Consensus {
         };
         let config = Arc::new(config.validate().map_err(|error| Error::InvalidConfig(error.to_string()))?);
         let network = Network { me: identity, caller, copies };
-        let raft = Raft::new(identity, config, network, LogStore(log), Machine(applier));
+        let machine = Machine::new(applier, log.clone());
+        let raft = Raft::new(identity, config, network, LogStore(log), machine);
         Ok(Self { raft: raft.await.map_err(ended)? })
     }
 

@@ -19,9 +19,9 @@ use crate::storage::log::Log;
 /// Bytes of entries in one request to another member, more or less; a larger entry goes alone.
 const REQUEST_BYTES: usize = 4 << 20;
 
-/// A write in the thread of the consensus takes no longer, or the worker of the log makes the next ones: a small part
-/// of the time between heartbeats.
-const SLOW: Duration = Duration::from_millis(20);
+/// A write in the thread of the consensus takes no longer, or a worker makes the next ones: a small part of the time
+/// between heartbeats.
+pub(super) const SLOW: Duration = Duration::from_millis(20);
 
 /// The log of a member.
 #[derive(Clone, Debug)]

@@ -27,7 +27,7 @@ fn storage(sim: &SimEnv) -> (LogStore, Machine) {
     let rows = Rows::open(&database).unwrap();
     let log = Log::open(rows.clone(), 1 << 20, &*env.threads).unwrap();
     let applier = Applier::new(rows, log.stored(), &*env.threads).unwrap();
-    (LogStore(log), Machine(applier))
+    (LogStore(log.clone()), Machine::new(applier, log))
 }
 
 /// All but the transfer of snapshots, which are copies of the database here, and go another way.

@@ -1,8 +1,14 @@
-//! Entries of the replicated log applied to the database, in their order, by one thread.
+//! Entries of the replicated log applied to the database, in their order.
+//!
+//! # Concurrency
+//! One thread applies at a time: a worker, or the thread of the consensus where that takes no longer than to wake the
+//! worker and to be woken by it ([`Applier::apply_here`]). The consensus waits for entries before it has later ones
+//! applied.
 //!
 //! # Invariants
-//! 1. A commit's changes and its place become durable together: the row `applied` is part of each commit. After a crash
-//!    an entry goes on behind the last of its commits that is there.
+//! 1. A commit's changes and its position become durable together: the target stores the position with them. The row
+//!    `applied` is part of the last commit of an entry. After a crash an entry goes on behind the last of its commits
+//!    that is there.
 //! 2. Before a table is dropped, which is durable at once, everything that was applied is durable. So after a crash
 //!    nothing is applied again that changes the table.
 
@@ -25,6 +31,12 @@ use crate::base::watched;
 use crate::entry::change::{COMMITS_MAX, Change, Commit, Commits};
 use crate::entry::log_entry::{EntryKind, LogEntry, LogId};
 
+/// Commits that [`Applier::apply_here`] applies at once, at the most.
+const COMMITS_HERE: usize = 4;
+
+/// The bytes of their entries, at the most.
+const BYTES_HERE: usize = 16 << 10;
+
 /// The thread that proposed a commit, which waits for it to be applied.
 pub(crate) type Waiter = oneshot::Sender<()>;
 
@@ -39,9 +51,9 @@ pub(crate) struct Place<'a> {
 
 /// Where entries are applied: the document database, whose catalog and caches follow them.
 pub(crate) trait Target: Send + Sync + fmt::Debug {
-    /// Makes the changes of one of the commits of an entry, together with those that `add` adds, by one commit of the
-    /// engine that is not synced, and repeats what is stored of the entry. What is returned is told when the entry
-    /// counts as applied.
+    /// Makes the changes of one of the commits of an entry, together with those that `add` adds, and stores its
+    /// position, by one commit of the engine that is not synced, which repeats what is stored of the entry. What is
+    /// returned is told when the entry counts as applied.
     ///
     /// # Errors
     /// What makes the entry impossible to apply: the member then fails.
@@ -52,6 +64,12 @@ pub(crate) trait Target: Send + Sync + fmt::Debug {
         place: Place<'_>,
         add: &dyn Fn(&mut Batch),
     ) -> Result<Option<Waiter>>;
+
+    /// The position of the newest commit that was applied; nothing when there was none.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn position(&self) -> Result<Option<u64>>;
 
     /// Creates a table, unless it is there.
     ///
@@ -98,8 +116,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<(Vec<LogEntry>, Done)>,
-    /// How many commits of the next entry were applied before the database was opened.
-    applied_commits: usize,
+    /// The index of an entry of which some commits were applied before the database was opened, and how many.
+    begun: Option<(u64, usize)>,
 }
 
 impl fmt::Debug for State {
@@ -113,9 +131,8 @@ impl Applier {
     /// `Io` when there is no thread for it; those of the engine.
     pub(crate) fn new(rows: Rows, stored: &StoredEntries, threads: &dyn Threads) -> Result<Self> {
         let applied = watched::Sender::new(rows.applied()?);
-        let state = State { applied_commits: usize_of(rows.applied_commits()?), ..State::default() };
         let shared =
-            Shared { rows, stored: stored.clone(), state: Mutex::new(state), target: Mutex::default(), applied };
+            Shared { rows, stored: stored.clone(), state: Mutex::default(), target: Mutex::default(), applied };
         let shared = Arc::new(shared);
         let worked = Arc::clone(&shared);
         let worker = threads.worker("replica-apply", Box::new(move || worked.apply_waiting()));
@@ -125,8 +142,16 @@ impl Applier {
     }
 
     /// Has a target told of what is applied from now on.
-    pub(crate) fn set_target(&self, target: Arc<dyn Target>) {
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) fn set_target(&self, target: Arc<dyn Target>) -> Result<()> {
+        let applied = *self.shared.applied.borrow();
+        let begun = target.position()?.map(|position| (position / u64_of(COMMITS_MAX), position % u64_of(COMMITS_MAX)));
+        let begun = begun.filter(|(index, _)| applied.is_none_or(|applied| applied.index < *index));
+        self.shared.state.lock().begun = begun.map(|(index, place)| (index, usize_of(place) + 1));
         *self.shared.target.lock() = Some(target);
+        Ok(())
     }
 
     pub(crate) fn rows(&self) -> &Rows {
@@ -138,7 +163,20 @@ impl Applier {
         self.shared.applied.subscribe()
     }
 
-    /// Applies entries that follow the last applied one, and then calls `done`.
+    /// Applies entries that follow the last applied one in this thread, when they are few commits and the engine does
+    /// not slow writers; whether it did. Else they are for [`Self::apply`].
+    ///
+    /// # Errors
+    /// What makes an entry impossible to apply: the member then fails.
+    pub(crate) fn apply_here(&self, entries: &[LogEntry]) -> io::Result<bool> {
+        let here = are_short(entries) && !self.shared.rows.engine().write_may_wait();
+        if here {
+            self.shared.apply_all(entries)?;
+        }
+        Ok(here)
+    }
+
+    /// Has the worker apply entries that follow the last applied one, and then call `done`.
     pub(crate) fn apply(&self, entries: Vec<LogEntry>, done: Done) {
         self.shared.state.lock().waiting.push_back((entries, done));
         self.worker.wake();
@@ -149,17 +187,20 @@ impl Shared {
     /// The work of the worker.
     fn apply_waiting(&self) -> Next {
         let Some((entries, done)) = self.state.lock().waiting.pop_front() else { return Next::Wait };
-        let applied = entries.iter().try_for_each(|entry| {
-            let waiters = self.apply(entry)?;
+        done(self.apply_all(&entries));
+        Next::Again
+    }
+
+    fn apply_all(&self, entries: &[LogEntry]) -> io::Result<()> {
+        for entry in entries {
+            let waiters = self.apply(entry).map_err(|error| io::Error::other(error.to_string()))?;
             self.applied.send_replace(Some(entry.id));
             // The threads that proposed commits may have gone.
             for waiter in waiters {
                 let _is_waiting = waiter.send(()).is_ok();
             }
-            Ok(())
-        });
-        done(applied.map_err(|error: Error| io::Error::other(error.to_string())));
-        Next::Again
+        }
+        Ok(())
     }
 
     fn apply(&self, entry: &LogEntry) -> Result<Vec<Waiter>> {
@@ -175,7 +216,7 @@ impl Shared {
                 Change::DropTable(name) => known()?.drop_table(name)?,
             },
         }
-        self.rows.put_applied(entry.id, 0, &mut batch);
+        self.rows.put_applied(entry.id, &mut batch);
         self.rows.engine().write_with(&batch, Durability::Interval)?;
         if entry.kind == EntryKind::Blank {
             target.into_iter().for_each(|target| target.settled(entry.id.term));
@@ -184,21 +225,37 @@ impl Shared {
     }
 
     fn apply_commits(&self, at: LogId, commits: &Commits<'_>, target: &dyn Target) -> Result<Vec<Waiter>> {
-        let before = *self.applied.borrow();
-        let skipped = std::mem::take(&mut self.state.lock().applied_commits);
+        let begun = self.state.lock().begun.take_if(|(index, _)| *index <= at.index);
+        let skipped = begun.filter(|(index, _)| *index == at.index).map_or(0, |(_, commits)| commits);
         let stored = self.stored.take(at);
         let mut waiters = Vec::new();
         for (place, commit) in commits.commits.iter().enumerate().skip(skipped) {
             let last = place + 1 == commits.commits.len();
-            let (id, applied) = if last { (Some(at), 0) } else { (before, u64_of(place) + 1) };
-            let id = id.ok_or_else(|| malformed(at))?;
-            let add = |batch: &mut Batch| self.rows.put_applied(id, applied, batch);
+            let add = |batch: &mut Batch| {
+                if last {
+                    self.rows.put_applied(at, batch);
+                }
+            };
             let position = at.index * u64_of(COMMITS_MAX) + u64_of(place);
             let stored = stored.as_ref().map(|Stored { note, payload_at }| (&**note, payload_at + commit.record_at));
             waiters.extend(target.commit(commits, commit, Place { position, stored }, &add)?);
         }
         Ok(waiters)
     }
+}
+
+/// Whether entries are a few commits, or say nothing of the database.
+fn are_short(entries: &[LogEntry]) -> bool {
+    if entries.iter().map(LogEntry::bytes).sum::<usize>() > BYTES_HERE {
+        return false;
+    }
+    let commits = entries.iter().map(|entry| match (entry.kind, Change::decode(&entry.payload)) {
+        (EntryKind::Blank, _) => Some(0),
+        (EntryKind::Change, Ok(Change::Commits(commits))) => Some(commits.commits.len()),
+        // Tables are created and dropped by syncs; what makes no sense is the worker's to find.
+        _ => None,
+    });
+    commits.sum::<Option<usize>>().is_some_and(|commits| commits <= COMMITS_HERE)
 }
 
 fn malformed(at: LogId) -> Error {
@@ -228,7 +285,7 @@ mod tests {
             &self,
             _: &Commits<'_>,
             commit: &Commit<'_>,
-            _: Place<'_>,
+            place: Place<'_>,
             add: &dyn Fn(&mut Batch),
         ) -> Result<Option<Waiter>> {
             if self.fails == Some(commit.number) {
@@ -239,9 +296,15 @@ mod tests {
             let times = table.get(key)?.map_or(0, |row| row[0]);
             let mut batch = Batch::new();
             batch.put(&table, key, [times + 1]);
+            batch.put(&self.database.table("position")?.unwrap(), "", place.position.to_le_bytes());
             add(&mut batch);
             self.database.write_with(&batch, Durability::Sync)?;
             Ok(None)
+        }
+
+        fn position(&self) -> Result<Option<u64>> {
+            let row = self.database.table("position")?.unwrap().get("")?;
+            Ok(row.map(|row| u64::from_le_bytes(row[..].try_into().unwrap())))
         }
 
         fn create_table(&self, _: &str, _: Layout) -> Result<()> {
@@ -259,9 +322,10 @@ mod tests {
     fn apply(machine: &SimEnv, fails: Option<u64>, entries: Vec<LogEntry>) -> (io::Result<()>, Option<LogId>, Vec<u8>) {
         let env = machine.env();
         let database = Database::builder("/db").env(env.clone()).open().unwrap();
-        let table = database.open_or_create_table("counts", TableOptions::default()).unwrap();
+        let [table, _] =
+            ["counts", "position"].map(|name| database.open_or_create_table(name, TableOptions::default()).unwrap());
         let applier = Applier::new(Rows::open(&database).unwrap(), &StoredEntries::default(), &*env.threads).unwrap();
-        applier.set_target(Arc::new(Counts { database: database.clone(), fails }));
+        applier.set_target(Arc::new(Counts { database: database.clone(), fails })).unwrap();
         let (sender, told) = mpsc::channel();
         applier.apply(entries, Box::new(move |applied| sender.send(applied).unwrap()));
         let applied = told.recv().unwrap();
@@ -269,6 +333,33 @@ mod tests {
         let place = applier.rows().applied().unwrap();
         machine.power_crash(CrashProfile::Strict);
         (applied, place, counts)
+    }
+
+    #[test]
+    fn few_commits_are_applied_by_the_caller_and_others_are_not() {
+        let machine = SimEnv::new(3);
+        let env = machine.env();
+        let database = Database::builder("/db").env(env.clone()).open().unwrap();
+        for name in ["counts", "position"] {
+            database.open_or_create_table(name, TableOptions::default()).unwrap();
+        }
+        let applier = Applier::new(Rows::open(&database).unwrap(), &StoredEntries::default(), &*env.threads).unwrap();
+        applier.set_target(Arc::new(Counts { database, fails: None })).unwrap();
+        let entry = |index, kind, payload: Vec<u8>| LogEntry { id: LogId { term: 1, index }, kind, payload: payload.into() };
+        let commits = |index, count: usize, bytes| {
+            let mut commits = CommitsBuilder::new(1);
+            (0..u64_of(count)).for_each(|number| commits.push(number, &[] as &[(u32, &str)], &vec![0; bytes]));
+            entry(index, EntryKind::Change, commits.finish())
+        };
+        let applied = |index| Some(LogId { term: 1, index });
+        let few = [commits(1, COMMITS_HERE - 1, 9), entry(2, EntryKind::Blank, Vec::new()), commits(3, 1, 9)];
+        assert!(applier.apply_here(&few).unwrap());
+        assert_eq!((*applier.applied().borrow(), applier.rows().applied().unwrap()), (applied(3), applied(3)));
+        let table = entry(4, EntryKind::Change, Change::DropTable("t").encode());
+        for other in [commits(4, COMMITS_HERE + 1, 9), commits(4, 1, BYTES_HERE), table] {
+            assert!(!applier.apply_here(&[other]).unwrap());
+        }
+        assert_eq!(*applier.applied().borrow(), applied(3));
     }
 
     #[test]

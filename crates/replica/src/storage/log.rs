@@ -174,6 +174,11 @@ impl Log {
         self.shared.state.lock().slow = SLOW_COMMITS;
     }
 
+    /// Whether entries wait for [`Self::write_here`].
+    pub(crate) fn waits_for_caller(&self) -> bool {
+        self.shared.state.lock().writer == Writer::Caller
+    }
+
     /// Forgets the entries behind `last`.
     pub(crate) fn truncate_after(&self, last: Option<LogId>) {
         let end = last.map_or(0, |last| last.index + 1);

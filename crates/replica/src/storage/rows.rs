@@ -5,7 +5,7 @@
 //! | key | value |
 //! |---|---|
 //! | `appended` | the place of the last entry of the newest commit that holds entries |
-//! | `applied` | the place of the last entry that was applied, and how many commits of the next one |
+//! | `applied` | the place of the last entry that was applied as a whole |
 //! | `identity` | the member's number in the consensus: 8 bytes, random, of this copy of the log |
 //! | `members` | the place of the last members that were applied, and the members as the entry has them |
 //! | `purged` | the place of the last entry that was given up, and the LSN from which the entries behind it are found |
@@ -81,22 +81,14 @@ impl Rows {
         batch.put(&self.table, APPENDED, bytes_of(id));
     }
 
-    /// The place of the last entry that was applied.
+    /// The place of the last entry that was applied as a whole.
     pub(crate) fn applied(&self) -> Result<Option<LogId>> {
         self.read(APPLIED, LogId::decode)
     }
 
-    /// How many commits were applied of the entry behind [`Self::applied`].
-    pub(crate) fn applied_commits(&self) -> Result<u64> {
-        let commits = |input: &mut Decoder<'_>| LogId::decode(input).and_then(|_| input.varint());
-        Ok(self.read(APPLIED, commits)?.unwrap_or_default())
-    }
-
-    /// Adds to a batch the place of the last applied entry, and how many commits of the next one are applied by it.
-    pub(crate) fn put_applied(&self, id: LogId, commits: u64, batch: &mut Batch) {
-        let mut value = bytes_of(id);
-        put_varint(&mut value, commits);
-        batch.put(&self.table, APPLIED, value);
+    /// Adds the place of the last applied entry to a batch.
+    pub(crate) fn put_applied(&self, id: LogId, batch: &mut Batch) {
+        batch.put(&self.table, APPLIED, bytes_of(id));
     }
 
     /// The last members that were applied, and their place.

@@ -236,6 +236,11 @@ impl Target for Registers {
         Ok(None)
     }
 
+    fn position(&self) -> spinney::Result<Option<u64>> {
+        let last = self.database.table(HISTORY)?.unwrap().range(..).next_back().transpose()?;
+        Ok(last.map(|(key, _)| u64::from_be_bytes(key[..].try_into().unwrap())))
+    }
+
     fn create_table(&self, name: &str, layout: Layout) -> spinney::Result<()> {
         self.database.open_or_create_table(name, TableOptions::default().layout(layout)).map(drop)
     }
