@@ -113,7 +113,9 @@ impl Agreement {
             }
         });
         match proposed {
-            Err(Error::Interrupted) if must_wait && !known => self.driver.wait(fate).map_err(|_| Error::Interrupted.into()),
+            Err(Error::Interrupted) if must_wait && !known => {
+                self.driver.wait(fate).map_err(|_| Error::Interrupted.into())
+            }
             Err(error @ Error::NotPrimary(_)) => {
                 drop(self.pending.take(number));
                 Err(error.into())

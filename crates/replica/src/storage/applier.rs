@@ -296,14 +296,14 @@ mod tests {
             let times = table.get(key)?.map_or(0, |row| row[0]);
             let mut batch = Batch::new();
             batch.put(&table, key, [times + 1]);
-            batch.put(&self.database.table("position")?.unwrap(), "", place.position.to_le_bytes());
+            batch.put(&self.database.table("position")?.unwrap(), "newest", place.position.to_le_bytes());
             add(&mut batch);
             self.database.write_with(&batch, Durability::Sync)?;
             Ok(None)
         }
 
         fn position(&self) -> Result<Option<u64>> {
-            let row = self.database.table("position")?.unwrap().get("")?;
+            let row = self.database.table("position")?.unwrap().get("newest")?;
             Ok(row.map(|row| u64::from_le_bytes(row[..].try_into().unwrap())))
         }
 
@@ -345,7 +345,8 @@ mod tests {
         }
         let applier = Applier::new(Rows::open(&database).unwrap(), &StoredEntries::default(), &*env.threads).unwrap();
         applier.set_target(Arc::new(Counts { database, fails: None })).unwrap();
-        let entry = |index, kind, payload: Vec<u8>| LogEntry { id: LogId { term: 1, index }, kind, payload: payload.into() };
+        let entry =
+            |index, kind, payload: Vec<u8>| LogEntry { id: LogId { term: 1, index }, kind, payload: payload.into() };
         let commits = |index, count: usize, bytes| {
             let mut commits = CommitsBuilder::new(1);
             (0..u64_of(count)).for_each(|number| commits.push(number, &[] as &[(u32, &str)], &vec![0; bytes]));
