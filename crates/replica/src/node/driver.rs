@@ -7,8 +7,8 @@
 //!
 //! # Concurrency
 //! One thread drives at a time: the latch of the state says whether one does. Between two commits that drive, nobody
-//! does. The node's thread looks every [`IDLE`], and drives when no commit has since it looked before: timers and
-//! messages of other members wait no longer than two of these periods.
+//! does. The node's thread looks every so often, and drives when no commit has since it looked before: timers and
+//! messages of other members wait no longer than two such periods.
 
 use std::fmt;
 use std::future::Future;
@@ -25,9 +25,6 @@ use tokio::sync::Notify;
 /// So many commits must come one at a time before they drive.
 const LONE_COMMITS: u32 = 16;
 
-/// How often the node's thread looks whether commits still drive.
-const IDLE: Duration = Duration::from_millis(2);
-
 /// How long the end waits for threads that may block.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
@@ -36,6 +33,8 @@ pub(crate) struct Driver {
     /// Gone when it has ended. Whoever drives holds it for reading.
     runtime: RwLock<Option<Runtime>>,
     handle: Handle,
+    /// How often the node's thread looks whether commits still drive.
+    period: Duration,
     state: Mutex<State>,
     /// The state has changed so that a thread may have to stop driving.
     changed: Notify,
@@ -72,15 +71,17 @@ impl fmt::Debug for Driver {
 }
 
 impl Driver {
-    /// A runtime, and the thread that drives it until [`Self::end`].
+    /// A runtime, and the thread that drives it until [`Self::end`]. That looks every `period` whether commits still
+    /// drive.
     ///
     /// # Errors
     /// When the system has no more threads or descriptors.
-    pub(crate) fn start(threads: &dyn Threads) -> io::Result<Arc<Self>> {
+    pub(crate) fn start(threads: &dyn Threads, period: Duration) -> io::Result<Arc<Self>> {
         let runtime = Builder::new_current_thread().thread_name("replica").enable_all().build()?;
         let driver = Arc::new(Self {
             handle: runtime.handle().clone(),
             runtime: RwLock::new(Some(runtime)),
+            period,
             state: Mutex::default(),
             changed: Notify::new(),
             worker: OnceLock::new(),
@@ -156,7 +157,7 @@ impl Driver {
             let mut state = self.state.lock();
             if state.by_commits && (state.driven || state.drives != *seen) {
                 *seen = state.drives;
-                return Next::WaitAtMost(IDLE);
+                return Next::WaitAtMost(self.period);
             }
             state.end_drives_by_commits();
             if state.driven || state.ended {
@@ -176,7 +177,7 @@ impl Driver {
             return Next::Again;
         }
         *seen = state.drives;
-        Next::WaitAtMost(IDLE)
+        Next::WaitAtMost(self.period)
     }
 
     /// Waits until the state is as `wanted`.
@@ -245,7 +246,7 @@ mod tests {
     use super::*;
 
     fn start() -> Arc<Driver> {
-        Driver::start(&*Env::os().threads).unwrap()
+        Driver::start(&*Env::os().threads, Duration::from_millis(5)).unwrap()
     }
 
     /// The thread that runs tasks of the runtime.

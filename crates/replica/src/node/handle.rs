@@ -28,6 +28,10 @@ use crate::storage::copies::adopt_copy;
 use crate::storage::log::Log;
 use crate::storage::rows::Rows;
 
+/// How many times the node's thread looks in the time between heartbeats whether commits still drive the runtime:
+/// heartbeats are late by a tenth of that time at the most.
+const DRIVER_PERIODS: u32 = 20;
+
 /// How many members must have an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledgement {
@@ -72,7 +76,7 @@ impl Node {
     pub fn open(engine: &spinney::Database, settings: Settings, transport: Arc<dyn Transport>) -> Result<Self> {
         settings.check()?;
         let threads = Env::os().threads;
-        let driver = Driver::start(&*threads);
+        let driver = Driver::start(&*threads, settings.heartbeat / DRIVER_PERIODS);
         let driver = driver.map_err(|error| Error::Ended(format!("no thread for replication: {error}")))?;
         let runtime = Arc::new(Owned { driver: Arc::clone(&driver), ended: AtomicBool::new(false) });
         let rows = Rows::open(engine)?;

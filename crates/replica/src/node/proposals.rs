@@ -1,9 +1,9 @@
 //! Commits on their way into the replicated log.
 //!
 //! A commit that finds no entry under way is proposed at once. What comes while one is under way waits, and is proposed
-//! together in one entry: one message to each member and one sync there, as the redo log gathers commits while it syncs.
-//! A second entry goes on its way when it has as many commits as the first: the devices sync the one while the other is
-//! sent, and entries stay as large as the number of clients lets them be.
+//! together in one entry: one message to each member and one sync there, as the redo log gathers commits while it
+//! syncs. A second entry goes on its way when it has as many commits as the first: the devices sync the one while the
+//! other is sent, and entries stay as large as the number of clients lets them be.
 //!
 //! # Concurrency
 //! The threads that commit add to the last group under a latch; tasks of the runtime take the first one.
