@@ -2,8 +2,9 @@
 //!
 //! A commit that finds no entry under way is proposed at once. What comes while one is under way waits, and is proposed
 //! together in one entry: one message to each member and one sync there, as the redo log gathers commits while it
-//! syncs. A second entry goes on its way when it has as many commits as the first: the devices sync the one while the
-//! other is sent, and entries stay as large as the number of clients lets them be.
+//! syncs. A second entry goes on its way when it has as many commits as the first, and half as many as entries had
+//! lately: the devices sync the one while the other is sent, and entries are as large as the number of clients lets
+//! them be.
 //!
 //! # Concurrency
 //! The threads that commit add to the last group under a latch; tasks of the runtime take the first one.
@@ -53,13 +54,22 @@ struct State {
     entries: usize,
     /// The commits of these entries. None when the first task has not begun.
     under_way: usize,
+    /// The commits of the largest of the newest entries; an older one counts for less.
+    lately: usize,
 }
 
 impl State {
     /// Whether the first group may be proposed while so many other entries are under way.
     fn may_propose(&self, others: usize) -> bool {
-        let enough = |group: &Group| self.under_way > 0 && group.told.len() >= self.under_way;
+        let least = self.under_way.max(self.lately / 2);
+        let enough = |group: &Group| self.under_way > 0 && group.told.len() >= least;
         others == 0 || (others < ENTRIES_MAX && self.groups.front().is_some_and(enough))
+    }
+
+    /// An entry with so many commits is under way no more.
+    fn end(&mut self, commits: usize) {
+        self.under_way -= commits;
+        self.lately = commits.max(self.lately - self.lately.div_ceil(4));
     }
 }
 
@@ -104,7 +114,7 @@ impl Proposals {
     async fn propose_waiting(self: Arc<Self>, core: Arc<Core>) {
         while let Some(group) = self.next() {
             let proposed = core.propose(group.term, group.commits.finish()).await;
-            self.state.lock().under_way -= group.told.len();
+            self.state.lock().end(group.told.len());
             for told in group.told {
                 // The thread may have heard of it by the one that applied it.
                 drop(told.send(match &proposed {
@@ -139,17 +149,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_entry_has_as_many_commits_as_the_first_and_a_third_one_waits() {
+    fn a_second_entry_has_as_many_commits_as_those_before_and_a_third_one_waits() {
         let group = |commits: usize| Group {
             term: 1,
             commits: CommitsBuilder::new(1),
             told: (0..commits).map(|_| oneshot::channel().0).collect(),
         };
-        let state = |waiting: usize, under_way| State { groups: [group(waiting)].into(), entries: 0, under_way };
+        let state =
+            |waiting: usize, under_way| State { groups: [group(waiting)].into(), under_way, ..State::default() };
         assert!(state(1, 0).may_propose(0) && State::default().may_propose(0));
         assert!(state(5, 5).may_propose(1));
         assert!(!state(4, 5).may_propose(1));
         assert!(!state(5, 0).may_propose(1), "the first task takes it");
         assert!(!state(9, 5).may_propose(ENTRIES_MAX));
+        let mut after_many = state(5, 25);
+        after_many.end(20);
+        assert!(!after_many.may_propose(1), "more are expected, as there were lately");
+        for _ in 0..5 {
+            after_many.under_way += 1;
+            after_many.end(1);
+        }
+        assert!(after_many.may_propose(1));
     }
 }
