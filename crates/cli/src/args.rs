@@ -7,7 +7,6 @@ use spinney::{
     Compression, Durability, Layout, LogCompression, NamedOption, OptionKind, Options, Prefix, TableOptions,
 };
 use spinney_lab::text::parse_size;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -196,7 +195,7 @@ pub(crate) struct ScanArgs {
     #[command(flatten)]
     pub(crate) range: RangeArgs,
     /// Print at most so many entries
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number())]
     pub(crate) limit: Option<u64>,
     /// From the last key to the first
     #[arg(long)]
@@ -268,14 +267,14 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "SIZE", value_parser = size_within(range(TableOptions::named(), "block_bytes")))]
     pub(crate) block: Option<u64>,
     /// Filter bits for each key of a run, up to 32; 0 for no filters [default: 10]
-    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(range_in(TableOptions::named(), "filter_bits_per_key")))]
+    #[arg(long, value_name = "BITS", value_parser = number_within::<u32>(range(TableOptions::named(), "filter_bits_per_key")))]
     pub(crate) filter_bits: Option<u32>,
     /// Let filters know prefixes too, for scans within one: `bytes:N`, the first N bytes of a key, or `upto:C`, up to
     /// the first character C (or byte 0xNN) of it
     #[arg(long, value_name = "RULE", value_parser = Prefix::from_str)]
     pub(crate) prefix_filter: Option<Prefix>,
     /// How much larger each level is than the one above it, or how many runs are merged at once: 2 to 32 [default: 8]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(range_in(TableOptions::named(), "fanout")))]
+    #[arg(long, value_name = "N", value_parser = number_within::<u32>(range(TableOptions::named(), "fanout")))]
     pub(crate) fanout: Option<u32>,
     /// Keep its changes out of the redo log: a crash takes the table back to its last flush. Cannot be changed later
     #[arg(long)]
@@ -354,13 +353,13 @@ pub(crate) struct LogArgs {
     pub(crate) db: PathBuf,
     /// Only changes of commits that end after this position, as the lsn column tells it; one behind the end of the log
     /// is refused
-    #[arg(long, value_name = "LSN")]
+    #[arg(long, value_name = "LSN", value_parser = number())]
     pub(crate) from: Option<u64>,
     /// Only changes of this table
     #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::tables))]
     pub(crate) table: Option<String>,
     /// Print at most so many changes
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number())]
     pub(crate) limit: Option<u64>,
     /// Go on with what another process commits, until ctrl-C
     #[arg(short, long)]
@@ -391,7 +390,8 @@ pub(crate) struct LogArgs {
 pub(crate) struct SalvageArgs {
     /// Directory of the database
     pub(crate) db: PathBuf,
-    /// Directory of the copy: a new or an empty one. A copy that fails is removed again
+    /// Directory of the copy: a new or an empty one, or what a salvage left that was killed. A copy that fails is
+    /// removed again
     pub(crate) out: Option<PathBuf>,
     /// Print what would be lost, and change nothing
     #[arg(long, conflicts_with = "out")]
@@ -448,7 +448,7 @@ pub(crate) struct CompactArgs {
     pub(crate) table: Option<String>,
     /// Merge only this level into the next one below: 0 for the runs that flushes lay down, else a number that `shape`
     /// shows
-    #[arg(long, value_name = "N", requires = "table")]
+    #[arg(long, value_name = "N", requires = "table", value_parser = number_within::<usize>((0, u64::MAX)))]
     pub(crate) level: Option<usize>,
     /// Merge no more than the tables' layouts want by themselves, and end when there is nothing left to do
     #[arg(long, conflicts_with = "level")]
@@ -506,10 +506,20 @@ fn range<O>(options: &[NamedOption<O>], name: &str) -> (u64, u64) {
     }
 }
 
-/// As [`range`], as the parser of small numbers takes it.
-fn range_in<O>(options: &[NamedOption<O>], name: &str) -> RangeInclusive<i64> {
-    let (low, high) = range(options, name);
-    low.cast_signed()..=high.cast_signed()
+/// A parser of whole numbers from the first to the second.
+pub(crate) fn number_within<T: TryFrom<u64>>(
+    (low, high): (u64, u64),
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse().ok().filter(|number| (low..=high).contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| format!("it must be a whole number from {low} to {high}"))
+    }
+}
+
+/// A parser of whole numbers.
+pub(crate) fn number() -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    number_within((0, u64::MAX))
 }
 
 /// A parser of sizes from the first to the second.
@@ -646,5 +656,7 @@ mod tests {
         assert_eq!(memory("1KiB").unwrap_err(), "it must be between 1 MiB and 1 TiB");
         assert_eq!(block("512"), Ok(512));
         assert_eq!(parse_time("0s").unwrap_err(), "it must be between 1s and 36600d");
+        assert_eq!(number_within::<u16>((1, 64))("65").unwrap_err(), "it must be a whole number from 1 to 64");
+        assert_eq!(number()("18446744073709551615"), Ok(u64::MAX));
     }
 }

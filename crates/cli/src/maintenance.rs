@@ -2,9 +2,8 @@
 
 use crate::args::{CheckpointArgs, CompactArgs, FlushArgs, VerifyArgs};
 use crate::escape::one_line;
-use crate::failure::Usage;
 use crate::output::{Output, json_of};
-use crate::store::{Directories, look, tables, with_db};
+use crate::store::{Directories, look, refuse_inside, tables, with_db};
 use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
 use spinney::base::num::u64_of;
@@ -37,12 +36,14 @@ pub(crate) fn print_verified(report: &VerifyReport, args: &VerifyArgs, out: &mut
         print_report(report, out)?
     }
     let db = args.db.path.display();
-    match report.problem_count {
-        0 => Ok(()),
-        n => bail!(
-            "{db} is damaged: {}: spinney salvage {db} OUT copies what can be read to a new database",
-            counted(n, "problem", "problems")
-        ),
+    let problems = counted(report.problem_count, "problem", "problems");
+    let told = u64_of(report.problems.len());
+    if report.problem_count == 0 {
+        Ok(())
+    } else if report.problem_count == told && report.problems.iter().all(|problem| problem.is_mended_by_open) {
+        bail!("{db} has {problems}, and nothing is lost: spinney flush {db} mends it")
+    } else {
+        bail!("{db} is damaged: {problems}: spinney salvage {db} OUT copies what can be read to a new database")
     }
 }
 
@@ -86,6 +87,7 @@ fn json_of_report(report: &VerifyReport) -> Json {
             "from": from.map(key),
             "to": to.map(key),
             "damage": problem.what,
+            "mended_by_open": problem.is_mended_by_open,
         })
     };
     json!({
@@ -168,10 +170,7 @@ pub(crate) fn checkpoint(args: &CheckpointArgs, out: &mut Output) -> Result<()> 
 
 /// As [`checkpoint`] of a database that is open.
 pub(crate) fn checkpoint_of(db: &Database, args: &CheckpointArgs, out: &mut Output) -> Result<()> {
-    if std::path::absolute(&args.dir)?.starts_with(db.path()) {
-        let dir = args.dir.display();
-        bail!(Usage(format!("{dir} lies in the database that is copied: give a place outside of it")));
-    }
+    refuse_inside(&args.dir, &args.db.path)?;
     let made = Directories::missing([&args.dir].into_iter());
     let done = match &args.since {
         Some(base) => db.checkpoint_since(&args.dir, base).map(Some),

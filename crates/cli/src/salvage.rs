@@ -4,7 +4,7 @@ use crate::args::SalvageArgs;
 use crate::escape::escape;
 use crate::failure::Incomplete;
 use crate::output::{Output, json_of};
-use crate::store::{Directories, show};
+use crate::store::{Directories, refuse_inside, show};
 use anyhow::{Result, bail};
 use indicatif::ProgressDrawTarget;
 use serde_json::{Value as Json, json};
@@ -18,6 +18,7 @@ use std::path::Path;
 /// Salvages, and prints what is lost.
 pub(crate) fn run(args: &SalvageArgs, out: &mut Output) -> Result<()> {
     if let Some(copy) = &args.out {
+        refuse_inside(copy, &args.db)?;
         return run_copy(&args.db, copy, args.json, out);
     }
     let mode = if args.dry_run { SalvageMode::Report } else { SalvageMode::Repair };

@@ -106,6 +106,23 @@ impl Directories {
     }
 }
 
+/// Refuses a file or directory that would lie in a database, also where symbolic links lead there.
+pub(crate) fn refuse_inside(path: &Path, db: &Path) -> Result<()> {
+    if resolved(path)?.starts_with(resolved(db)?) {
+        let (path, db) = (path.display(), db.display());
+        bail!(Usage(format!("{path} lies in the database {db}: give a place outside of it")));
+    }
+    Ok(())
+}
+
+/// A path without symbolic links, as far as it is there.
+fn resolved(path: &Path) -> Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let there =
+        path.ancestors().find_map(|above| Some((fs::canonicalize(above).ok()?, path.strip_prefix(above).ok()?)));
+    Ok(there.map_or_else(|| path.clone(), |(there, rest)| there.join(rest)))
+}
+
 /// Whether a new database may be made there: nothing is there but what a file system makes for itself.
 fn is_vacant(path: &Path) -> bool {
     match fs::read_dir(path) {

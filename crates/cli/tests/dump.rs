@@ -333,9 +333,10 @@ fn a_restore_or_a_dump_without_room_leaves_nothing() {
     }
     place.ok(&args);
     assert_eq!(place.ok(&["dump", "copy"]), text);
-    for args in [&["dump", "db", "nothing"][..], &["dump", "db", "-o", "db"], &["dump", "missing"]] {
+    for args in [&["dump", "db", "nothing"][..], &["dump", "db", "-o", "."], &["dump", "missing"]] {
         place.fails(args);
     }
+    assert!(place.refused(&["dump", "db", "-o", "db"]).contains("lies in the database"));
     assert!(place.refused(&["dump", "db", "--hex"]).contains("--format"));
 }
 

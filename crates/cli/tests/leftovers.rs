@@ -115,6 +115,28 @@ fn a_checkpoint_that_was_killed_is_begun_anew() {
 }
 
 #[test]
+fn a_salvage_that_was_killed_is_begun_anew() {
+    for layout in LAYOUTS {
+        let place = Place::loaded(layout);
+        place.ok(&["salvage", "db", "copy"]);
+        let whole = names(&place.path("copy"));
+        assert!(!whole.contains(&"SALVAGE".to_owned()), "{whole:?}");
+        // Complete it is not touched, nor is a database that lost its CURRENT.
+        assert!(place.fails(&["salvage", "db", "copy"]).contains("not empty: it holds a database: give a new one"));
+        std::fs::remove_file(place.path("copy/CURRENT")).unwrap();
+        assert!(place.fails(&["salvage", "db", "copy"]).contains("it holds '"));
+        place.file("copy/SALVAGE", "");
+        place.file("copy/letter.txt", "dear");
+        assert!(place.fails(&["salvage", "db", "copy"]).contains("it holds 'letter.txt'"));
+        std::fs::remove_file(place.path("copy/letter.txt")).unwrap();
+        place.ok(&["salvage", "db", "copy"]);
+        assert_eq!(place.ok(&["scan", "copy", "packages"]), place.ok(&["scan", "db", "packages"]));
+        place.ok(&["verify", "copy"]);
+        assert_eq!(names(&place.path("copy")).iter().filter(|name| *name == "SALVAGE").count(), 0);
+    }
+}
+
+#[test]
 fn lost_and_found_alone_is_an_empty_directory() {
     let place = Place::new();
     for dir in ["db", "copy", "saved"] {

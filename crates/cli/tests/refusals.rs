@@ -49,11 +49,57 @@ fn stress_keeps_out_of_databases_that_it_did_not_begin() {
 fn a_copy_within_the_database_that_is_copied_is_refused() {
     let place = Place::loaded("btree");
     for inside in ["db/copy", "./db/log/copy"] {
-        let message = place.refused(&["checkpoint", "db", inside]);
-        assert!(message.contains("lies in the database that is copied"), "{message}");
-        assert!(!place.path(inside).exists());
+        for copy in ["checkpoint", "salvage"] {
+            let message = place.refused(&[copy, "db", inside]);
+            assert!(message.contains("lies in the database db: give a place outside"), "{message}");
+            assert!(!place.path(inside).exists());
+        }
     }
     place.ok(&["checkpoint", "db", "db-copy"]);
+}
+
+#[test]
+fn a_file_is_not_written_into_the_database_whatever_way_leads_there() {
+    let place = Place::loaded("lsm");
+    let docs = place.file("docs.jsonl", "{\"_id\": 1}\n");
+    place.ok(&["doc", "import", "db", "a.b", &docs]);
+    std::os::unix::fs::symlink(place.path("db"), place.path("link")).unwrap();
+    std::fs::create_dir(place.path("beside")).unwrap();
+    let rows = place.file("rows", "{\"id\": 1}\n");
+    for inside in ["db/x", "db/log/0000000000000009.log", "./db/../db/x", "link/x", "beside/../link/x"] {
+        for args in [
+            &["dump", "db", "-o", inside][..],
+            &["dump", "link", "-o", inside],
+            &["doc", "export", "db", "a.b", inside],
+            &["load", "db", "t", "--jsonl", &rows, "--key", "id", "--bad-rows", inside, "--skip-bad"],
+        ] {
+            let message = place.refused(args);
+            assert!(message.contains("lies in the database"), "{args:?}: {message}");
+        }
+    }
+    assert!(!place.path("db/x").exists() && !place.path("db/x.partial").exists());
+    place.ok(&["dump", "db", "-o", "db-x"]);
+    place.verify();
+}
+
+#[test]
+fn a_number_that_is_too_large_is_refused_with_what_its_option_takes() {
+    let place = Place::loaded("btree");
+    let large = "99999999999999999999";
+    for (args, range) in [
+        (&["scan", "db", "packages", "--limit", large][..], "0 to 18446744073709551615"),
+        (&["log", "db", "--limit", large], "0 to 18446744073709551615"),
+        (&["doc", "find", "db", "a.b", "--limit", large], "0 to 18446744073709551615"),
+        (&["create", "db", "t", "--fanout", large], "2 to 32"),
+        (&["stress", "other", "--threads", large], "1 to 64"),
+    ] {
+        let message = place.refused(args);
+        assert!(message.contains(&format!("it must be a whole number from {range}")), "{message}");
+    }
+    assert_eq!(
+        place.ok(&["scan", "db", "packages", "--limit", "18446744073709551615"]),
+        place.ok(&["scan", "db", "packages"])
+    );
 }
 
 #[test]

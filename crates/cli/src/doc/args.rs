@@ -1,6 +1,6 @@
 //! The arguments of `doc`.
 
-use crate::args::{DbArgs, DurabilityArg};
+use crate::args::{DbArgs, DurabilityArg, number};
 use crate::complete;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
@@ -144,10 +144,10 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "JSON")]
     pub(super) projection: Option<String>,
     /// How many of the first are left out
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number())]
     pub(super) skip: u64,
     /// How many at most
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number())]
     pub(super) limit: Option<u64>,
     /// The name of the index to use
     #[arg(long, value_name = "INDEX")]

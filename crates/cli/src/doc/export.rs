@@ -5,7 +5,7 @@ use super::query::{context, json_of, look_at};
 use crate::failure::Usage;
 use crate::out_file::OutFile;
 use crate::output::Output;
-use crate::store::show;
+use crate::store::{refuse_inside, show};
 use crate::tables::Size;
 use anyhow::{Result, bail};
 use indicatif::ProgressDrawTarget;
@@ -26,6 +26,7 @@ pub(super) fn run(args: &ExportArgs, out: &mut Output) -> Result<()> {
     if args.file == Path::new("-") {
         return write(args, format, out).map(drop);
     }
+    refuse_inside(&args.file, &args.collection.db.path)?;
     let mut file = OutFile::create(&args.file)?;
     let count = write(args, format, &mut file)?;
     file.complete()?;

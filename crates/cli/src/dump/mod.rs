@@ -17,7 +17,7 @@ use crate::escape::one_line;
 use crate::failure::Usage;
 use crate::out_file::OutFile;
 use crate::output::Output;
-use crate::store::{look, show, table};
+use crate::store::{look, refuse_inside, show, table};
 use anyhow::{Result, bail};
 use args::{DumpArgs, DumpFormat};
 use indicatif::{ProgressBar, ProgressDrawTarget};
@@ -35,10 +35,12 @@ pub(crate) fn run(args: &DumpArgs, out: &mut Output) -> Result<()> {
     if args.hex && args.format == DumpFormat::Dump {
         bail!(Usage("--hex is for --format jsonl and csv: a dump has escapes".to_owned()));
     }
+    let output = args.output.as_deref().filter(|path| *path != "-");
+    output.map_or(Ok(()), |path| refuse_inside(path, &args.db.path))?;
     let stop = signals::stop()?;
     look(&args.db, |db| {
         let tables = chosen(db, &args.tables)?;
-        match args.output.as_deref().filter(|path| *path != "-") {
+        match output {
             None => write(args, db, &tables, &stop, out).map(drop),
             Some(path) => write(args, db, &tables, &stop, OutFile::create(path)?)?.complete(),
         }

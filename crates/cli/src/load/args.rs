@@ -1,7 +1,7 @@
 //! The arguments of `load`.
 
 use super::fields::{self, KeyFields, parse_columns, parse_key, parse_path};
-use crate::args::{CommitArgs, LayoutArg, TableArgs};
+use crate::args::{CommitArgs, LayoutArg, TableArgs, number_within};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, conflicts_with_all = ["batch", "durability", "ack"])]
     pub(super) sorted: bool,
     /// Rows per commit (fewer when they exceed 4 MiB or a quarter of --memory)
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = number_within::<u64>((1, u64::MAX)))]
     pub(super) batch: u64,
     #[command(flatten)]
     pub(super) commit: CommitArgs,

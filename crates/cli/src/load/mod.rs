@@ -22,7 +22,7 @@ use crate::escape::one_line;
 use crate::failure::{self, Incomplete, Usage};
 use crate::input::Input;
 use crate::output::{Output, argument};
-use crate::store::{in_new_or_old, log_options, refuse_member};
+use crate::store::{in_new_or_old, log_options, refuse_inside, refuse_member};
 use anyhow::{Context as _, Error, Result, anyhow, bail};
 use args::LoadArgs;
 use indicatif::ProgressBar;
@@ -90,6 +90,7 @@ pub(crate) fn run(args: &LoadArgs, out: &mut Output) -> Result<()> {
     if args.escape && args.input.tsv.is_none() {
         bail!(Usage("--escape is for --tsv".to_owned()));
     }
+    args.bad_rows.as_deref().map_or(Ok(()), |path| refuse_inside(path, &args.table.db.path))?;
     let input = Input::open(args.input_path())?;
     let stop = signals::stop()?;
     let shown = one_line(&args.table.table);

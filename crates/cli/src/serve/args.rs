@@ -1,6 +1,6 @@
 //! The arguments of `serve`.
 
-use crate::args::{DbArgs, DurabilityArg, size_within};
+use crate::args::{DbArgs, DurabilityArg, number_within, size_within};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -52,6 +52,7 @@ pub(crate) struct ServeArgs {
         alias = "oplog-size",
         value_name = "MIB",
         default_value_t = 1024,
+        value_parser = number_within::<u32>((0, u64::from(u32::MAX))),
         requires = "replica_set"
     )]
     pub(super) oplog_size: u32,
@@ -78,7 +79,7 @@ pub(crate) struct ServeArgs {
     pub(super) log_json: bool,
     /// Most connections at a time. Each takes a file descriptor and a thread: where the system allows fewer open files
     /// (ulimit -n) or mappings of memory (vm.max_map_count), fewer connections are taken
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = number_within::<u32>((1, 100_000)))]
     pub(super) connections: u32,
     /// Memory for all messages together that clients send and that are not answered yet: connections wait in their
     /// order for a message for which there is none. From 128MiB

@@ -1,6 +1,6 @@
 //! The arguments of `stress`.
 
-use crate::args::{CommitArgs, DbArgs};
+use crate::args::{CommitArgs, DbArgs, number, number_within};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -25,16 +25,16 @@ pub(crate) struct StressArgs {
     #[command(flatten)]
     pub(super) db: DbArgs,
     /// What the contents follow from; a database keeps the one that it was begun with [default: 1]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = number())]
     pub(super) seed: Option<u64>,
     /// Threads that commit; a database keeps the number that it was begun with [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = number_within::<u16>((1, 64)))]
     pub(super) threads: Option<u16>,
     /// End after so many commits of each thread [default: go on until ctrl-C]
-    #[arg(long, value_name = "N", conflicts_with = "check")]
+    #[arg(long, value_name = "N", conflicts_with = "check", value_parser = number())]
     pub(super) commits: Option<u64>,
     /// End after so many seconds
-    #[arg(long, value_name = "SECONDS", conflicts_with = "check")]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "check", value_parser = number())]
     pub(super) seconds: Option<u64>,
     #[command(flatten)]
     pub(super) commit: CommitArgs,

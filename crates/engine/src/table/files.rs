@@ -8,6 +8,7 @@
 //! | `CURRENT` | the name of the manifest in force |
 //! | `STATS` | counters of the process that has the database open; no part of the database |
 //! | `CHECKPOINT` | held by the process that makes this directory a checkpoint; gone when it is one |
+//! | `SALVAGE` | held by the process that salvages a database to this directory; gone when it is done |
 //! | `NNN.manifest` | a manifest (see `table/manifest/format.rs`) |
 //! | `NNN.manifest-copy` | the same bytes a second time |
 //! | `NNN.run` | a sorted run (see `tree/run/format.rs`) |
@@ -17,6 +18,7 @@
 //!
 //! `NNN` is a decimal file id of at least six digits. Ids are never reused, so no name ever comes back.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::base::{Error, ErrorKind, FileId};
@@ -31,6 +33,8 @@ pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
 pub(crate) const STATS: &str = "STATS";
 /// The name of the file that marks a checkpoint as unfinished.
 pub(crate) const CHECKPOINT: &str = "CHECKPOINT";
+/// The name of the file that marks the copy of a salvage as unfinished.
+pub(crate) const SALVAGE: &str = "SALVAGE";
 /// What `mkfs` makes in the root of a file system: a directory that holds nothing else is empty.
 pub(crate) const LOST_AND_FOUND: &str = "lost+found";
 /// The directory of the redo log.
@@ -45,8 +49,8 @@ pub(crate) fn no_database(dir: &Path) -> Error {
 }
 
 /// The error of a directory that is to hold a new database and holds something else.
-pub(crate) fn not_empty(dir: &Path) -> Error {
-    let message = format!("{}: the directory is not empty: give a new one", dir.display());
+pub(crate) fn not_empty(dir: &Path, what: impl fmt::Display) -> Error {
+    let message = format!("{}: the directory is not empty: it holds {what}: give a new one", dir.display());
     Error::new(ErrorKind::AlreadyExists, message)
 }
 

@@ -473,7 +473,7 @@ impl Database {
     /// Runs are linked, not copied, where the file system can.
     ///
     /// # Errors
-    /// `Invalid` when `dir` exists and is not empty; `Io`, `Full`, `Poisoned`.
+    /// `AlreadyExists` when `dir` holds anything but what a checkpoint left that was killed; `Io`, `Full`, `Poisoned`.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         let Core { state, commits, flusher, .. } = &**self.core();
         checkpoint::checkpoint(state, commits, flusher, dir.as_ref(), None).map(drop)
@@ -514,8 +514,8 @@ impl Database {
     /// `Io` when a file or directory cannot be read at all, `Closed`.
     pub fn verify(&self) -> Result<VerifyReport> {
         let Core { state, commits, flusher, log_dir, reader, .. } = &**self.core();
-        let replayed = reader.as_ref().map(|reader| reader.log);
-        verify::verify(state, &commits.log, flusher, &log_dir.path, replayed)
+        let opened = reader.as_ref().map(|reader| (reader.log, reader.manifest));
+        verify::verify(state, &commits.log, flusher, &log_dir.path, opened)
     }
 
     /// Counters since the database was opened, and what it holds now; all zero in a forked process.
@@ -676,8 +676,9 @@ impl DatabaseBuilder {
     /// log only.
     ///
     /// # Errors
-    /// `Invalid` when there is no database, and when `out` is not empty or lies within it; `Locked` when another
-    /// process has it open; `Corruption` when no manifest can be read, without which nothing can be salvaged;
+    /// `NotFound` when there is no database; `Invalid` when `out` lies within it; `AlreadyExists` when `out` holds
+    /// anything but what a salvage left that was killed; `Locked` when another process has the database open, or
+    /// salvages to `out`; `Corruption` when no manifest can be read, without which nothing can be salvaged;
     /// `Unsupported` for a newer format; `Io` and `Full` when the copy cannot be written, which is removed again
     /// then.
     pub fn salvage_to(self, out: impl AsRef<Path>, mut told: impl FnMut(SalvageProgress)) -> Result<SalvagedCopy> {

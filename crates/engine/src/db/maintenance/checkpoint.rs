@@ -7,29 +7,28 @@
 //! checkpoint that has the same (`checkpoint_base.rs`).
 //!
 //! # Recovery
-//! A file `CHECKPOINT` is the first that is made and the last that is removed. A checkpoint that fails removes what it
-//! made. One that was killed leaves the file and no `CURRENT`: such a directory is no database, and the next checkpoint
-//! to it begins anew.
+//! The manifest comes last. What a checkpoint leaves that was killed is no database, and the next one to the directory
+//! begins anew (`copy_dir.rs`).
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::{Error, ErrorKind, FileId, Lsn, Result, TableId};
+use crate::base::{Error, FileId, Lsn, Result, TableId};
 use crate::db::commit::pipeline::CommitPipeline;
 use crate::db::jobs::flusher::Flusher;
 use crate::db::state::State;
-use crate::db::state::directory::{is_lost_and_found, sync_above};
+use crate::db::state::directory::sync_above;
 use crate::db::state::table::TableState;
-use crate::env::{Access, DirEntry, File, FileLock};
+use crate::env::{Access, File};
 use crate::table::catalog::Catalog;
-use crate::table::files::{self, FileKind};
+use crate::table::files::FileKind;
 use crate::table::manifest::Manifest;
 use crate::table::record::{RunRecord, TableRecord};
 use crate::tree::btree::TreeRoot;
 
 use super::checkpoint_base::CheckpointBase;
+use super::copy_dir::{Copies, CopyDir};
 use super::file_copy::{cannot_link, copy, open_file};
 
 /// The database as of one moment.
@@ -45,11 +44,6 @@ struct TreeSource {
     file: Arc<dyn File>,
     /// The root that is copied. The file is shorter than it says when its free end has been cut off since.
     root: Arc<TreeRoot>,
-}
-
-/// Whether a file may be of a checkpoint that is not complete.
-fn is_of_checkpoint(entry: &DirEntry) -> bool {
-    [files::CHECKPOINT, files::CURRENT_NEW].contains(&entry.name.as_str()) || files::parse(&entry.name).is_some()
 }
 
 /// What a checkpoint is made of.
@@ -104,69 +98,17 @@ pub(crate) struct Checkpoint<'a> {
 impl Checkpoint<'_> {
     fn make(mut self, dir: &Path) -> Result<CheckpointReport> {
         let dir = &self.state.env.fs.absolute(dir).map_err(|error| Error::io("find", dir, error))?;
-        let claim = self.claim(dir)?;
+        let claimed = CopyDir::claim(&self.state.env, dir, Copies::Checkpoint)?;
         let cut = self.cut(dir);
         self.flusher.after_gated();
         let made = cut.and_then(|cut| self.complete(dir, cut)).and_then(|()| sync_above(&self.state.env, dir));
         if made.is_err() {
             // The copy takes space, and the next try wants an empty directory. What cannot be removed is removed by
             // that.
-            self.remove_unfinished(dir);
+            claimed.empty();
         }
-        drop(self.state.env.fs.remove(&dir.join(files::CHECKPOINT)));
-        drop(claim);
+        claimed.release();
         made.map(|()| self.report)
-    }
-
-    /// Makes the directory, and keeps other checkpoints out of it. What one left behind that was killed is removed.
-    fn claim(&self, dir: &Path) -> Result<Box<dyn FileLock>> {
-        // Before the lock, whose file would be the first of ours in a directory of somebody else.
-        self.check_unfinished(dir)?;
-        self.state.env.fs.create_dir_all(dir).map_err(|error| Error::io("create directory", dir, error))?;
-        let path = dir.join(files::CHECKPOINT);
-        let claim = self.state.env.fs.lock(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => {
-                let message =
-                    format!("{}: another checkpoint is being made there: give a new directory", dir.display());
-                Error::new(ErrorKind::Locked, message)
-            }
-            _ => Error::io("lock", &path, error),
-        })?;
-        // Another one may have been completed meanwhile.
-        if let Err(error) = self.check_unfinished(dir) {
-            drop(self.state.env.fs.remove(&path));
-            return Err(error);
-        }
-        self.remove_unfinished(dir);
-        // Before any file of the copy: what a power failure leaves of it is known by this one.
-        self.state.env.fs.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
-        Ok(claim)
-    }
-
-    /// Refuses a directory that holds anything but an unfinished checkpoint, of which `CURRENT` is missing: it comes
-    /// last.
-    fn check_unfinished(&self, dir: &Path) -> Result<()> {
-        let entries = match self.state.env.fs.list(dir) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(Error::io("list", dir, error)),
-        };
-        let begun = entries.iter().any(|entry| entry.name == files::CHECKPOINT);
-        let may_be_there = |entry: &DirEntry| is_lost_and_found(entry) || (begun && is_of_checkpoint(entry));
-        if entries.iter().all(may_be_there) {
-            return Ok(());
-        }
-        Err(files::not_empty(dir))
-    }
-
-    /// Removes the files of a checkpoint that failed; first the one that would make them a database.
-    fn remove_unfinished(&self, dir: &Path) {
-        drop(self.state.env.fs.remove(&dir.join(files::CURRENT)));
-        for entry in self.state.env.fs.list(dir).unwrap_or_default() {
-            if is_of_checkpoint(&entry) && entry.name != files::CHECKPOINT {
-                drop(self.state.env.fs.remove(&dir.join(&entry.name)));
-            }
-        }
     }
 
     /// Brings everything to the trees as of one moment, links their runs and value files and opens the files of

@@ -2,6 +2,7 @@
 
 pub(crate) mod checkpoint;
 mod checkpoint_base;
+mod copy_dir;
 pub(crate) mod discard;
 pub(crate) mod file_copy;
 pub(crate) mod log_reader;

@@ -14,6 +14,7 @@ use crate::db::state::State;
 use crate::db::state::table::TableState;
 use crate::log::{LogSummary, LogWriter, recover_unsynced};
 use crate::table::files::{self, FileKind};
+use crate::table::manifest::Manifest;
 use crate::table::policy::ValueBytes;
 use crate::table::record::RunRecord;
 use crate::table::{RunHandle, Trees};
@@ -73,11 +74,20 @@ pub struct Problem {
     pub keys: Option<(Vec<u8>, Option<Vec<u8>>)>,
     /// What is wrong, with the file and the offset.
     pub what: String,
+    /// Whether nothing is lost by it, and the next open for writing mends it.
+    pub is_mended_by_open: bool,
 }
 
 impl Problem {
     fn new(table: Option<&str>, what: impl fmt::Display) -> Self {
-        Self { table: table.map(str::to_owned), file: None, offset: None, keys: None, what: what.to_string() }
+        Self {
+            table: table.map(str::to_owned),
+            file: None,
+            offset: None,
+            keys: None,
+            what: what.to_string(),
+            is_mended_by_open: false,
+        }
     }
 
     fn of_error(table: Option<&str>, error: &Error) -> Self {
@@ -89,7 +99,14 @@ impl Problem {
     fn of_loss(table: &str, lost: LostRange, hides: bool) -> Self {
         let LostRange { from, to, file, offset, damage } = lost;
         let keys = hides.then_some((from, to));
-        Self { table: Some(table.to_owned()), file: Some(file), offset: Some(offset), keys, what: damage }
+        Self { file: Some(file), offset: Some(offset), keys, ..Self::new(Some(table), damage) }
+    }
+
+    /// Damage to the copy of the manifest, of which the manifest says the same.
+    fn of_copy(error: Error) -> Self {
+        let error =
+            error.advice("nothing is lost, as the manifest is sound, and the next open for writing makes a new copy");
+        Self { is_mended_by_open: true, ..Self::of_error(None, &error) }
     }
 }
 
@@ -136,17 +153,17 @@ impl VerifyReport {
     }
 }
 
-/// Checks everything on disk, and goes on behind damage; the redo log is in the directory `log_dir`. Of a database that
-/// is read only, `replayed` is what its open read and checked of the log.
+/// Checks everything on disk, and goes on behind damage; the redo log is in the directory `log_dir`. `opened` is of a
+/// database that is read only: what its open read and checked of the log, and the manifest that it read.
 pub(crate) fn verify(
     state: &State,
     log: &LogWriter,
     flusher: &Flusher,
     log_dir: &Path,
-    replayed: Option<LogSummary>,
+    opened: Option<(LogSummary, FileId)>,
 ) -> Result<VerifyReport> {
     state.health.check_open()?;
-    Verification { state, log, flusher, log_dir, replayed }.run()
+    Verification { state, log, flusher, log_dir, opened }.run()
 }
 
 /// A verification under way.
@@ -155,14 +172,15 @@ struct Verification<'a> {
     log: &'a LogWriter,
     flusher: &'a Flusher,
     log_dir: &'a Path,
-    replayed: Option<LogSummary>,
+    /// Of a database that is read only.
+    opened: Option<(LogSummary, FileId)>,
 }
 
 impl Verification<'_> {
     fn run(&self) -> Result<VerifyReport> {
         let mut report = VerifyReport::default();
         self.verify_directory(&mut report)?;
-        if let Some(LogSummary { payloads, bytes, .. }) = self.replayed {
+        if let Some((LogSummary { payloads, bytes, .. }, _)) = self.opened {
             // A process that has the database open may have given the log up since.
             (report.log_commits, report.log_bytes) = (payloads, bytes);
         } else {
@@ -227,6 +245,12 @@ impl Verification<'_> {
         if let Some(manifest) = manifest_store.manifest() {
             let wrong = manifest.verify(&self.state.env, &self.state.dir)?;
             wrong.iter().for_each(|error| report.add(Problem::of_error(None, error)));
+            let damage = match self.opened {
+                // The manifest in force is in memory.
+                Some((_, read)) => Manifest::damage_of_copy(&self.state.env, &self.state.dir, read),
+                None => manifest.verify_copy(&self.state.env, &self.state.dir)?,
+            };
+            damage.into_iter().for_each(|error| report.add(Problem::of_copy(error)));
             named.push(FileKind::Manifest.name(manifest.id()));
             named.extend(manifest.has_copy().then(|| FileKind::ManifestCopy.name(manifest.id())));
         }

@@ -120,7 +120,7 @@ impl Found {
         let (env, files) = DatabaseFiles::of(env)?;
         let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
         // Before the lock, whose file would be the first of ours in a directory of somebody else.
-        check_directory(&dir, &list_or_create(&env, &dir, create)?, create)?;
+        check_directory(&env, &dir, &list_or_create(&env, &dir, create)?, create)?;
         let lock = Some(lock_file(&env, &dir)?);
         let entries = env.fs.list(&dir).map_err(|error| Error::io("list", &dir, error))?;
         sync_all(&env, &dir, &entries)?;
@@ -248,7 +248,7 @@ fn load_catalog(env: &Env, dir: &Path, options: &Options, manifest: Option<FileI
         Some(id) => Manifest::load_by_id(env, dir, id).map(Some),
         None => Manifest::load(env, dir).map(|loaded| loaded.map(|(catalog, _)| catalog)),
     };
-    if let Some(catalog) = loaded.map_err(|error| advice::of_manifest(error, dir))? {
+    if let Some(catalog) = loaded.map_err(|error| advice::of_manifest(error, env, dir))? {
         catalog.check_built()?;
         let log_dir = LogDir::find(env, dir, options, &catalog)?;
         return Ok((catalog, log_dir));
@@ -286,7 +286,7 @@ pub(super) fn list_or_create(env: &Env, dir: &Path, create: bool) -> Result<Vec<
 
 /// Refuses a directory that has no database, unless one may be created and nothing else is there but what a crash
 /// during creation can leave.
-pub(super) fn check_directory(dir: &Path, entries: &[DirEntry], create: bool) -> Result<()> {
+pub(super) fn check_directory(env: &Env, dir: &Path, entries: &[DirEntry], create: bool) -> Result<()> {
     if entries.iter().any(|entry| entry.name == files::CURRENT) {
         return Ok(());
     }
@@ -297,7 +297,7 @@ pub(super) fn check_directory(dir: &Path, entries: &[DirEntry], create: bool) ->
     };
     if let Some(entry) = entries.iter().find(of_database) {
         let what = format!("the file is missing, though the directory holds '{}' of a database", entry.name);
-        return Err(advice::of_manifest(Error::corruption(&dir.join(files::CURRENT), 0, what), dir));
+        return Err(advice::of_manifest(Error::corruption(&dir.join(files::CURRENT), 0, what), env, dir));
     }
     if !create {
         return Err(files::no_database(dir));

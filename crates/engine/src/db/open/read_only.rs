@@ -49,7 +49,8 @@ pub(crate) fn open_read_only(source: Source) -> Result<Core> {
     let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
     let source = Source { path: dir, ..source.clone() };
     for _ in 0..ATTEMPTS {
-        check_directory(&source.path, &list_or_create(&source.env, &source.path, false)?, false)?;
+        let entries = list_or_create(&source.env, &source.path, false)?;
+        check_directory(&source.env, &source.path, &entries, false)?;
         let lease = Lease::take(&source)?;
         let loads = || Manifest::loads_since(&source.env, &source.path, lease.manifest);
         let loads_before = loads()?;
@@ -57,7 +58,7 @@ pub(crate) fn open_read_only(source: Source) -> Result<Core> {
         let (read, opened) = match load(&source, lease.manifest, lease.trees) {
             Ok(loaded) => {
                 let read = loaded.state.manifest.lock().catalog().clone();
-                (Some(read), replay(loaded, &source))
+                (Some(read), replay(loaded, &source, lease.manifest))
             }
             Err(error) => (None, Err(error)),
         };
@@ -103,7 +104,7 @@ impl Lease {
         let Source { env, path: dir, .. } = source;
         loop {
             let in_force = || {
-                let in_force = Manifest::in_force(env, dir).map_err(|error| advice::of_manifest(error, dir))?;
+                let in_force = Manifest::in_force(env, dir).map_err(|error| advice::of_manifest(error, env, dir))?;
                 in_force.ok_or_else(|| files::no_database(dir))
             };
             let id = in_force()?;
@@ -143,7 +144,7 @@ fn load(source: &Source, manifest: FileId, lock: Option<Box<dyn FileLock>>) -> R
 }
 
 /// Replays the log, and makes a database of it that nothing is written to.
-fn replay(loaded: Loaded, source: &Source) -> Result<Core> {
+fn replay(loaded: Loaded, source: &Source, manifest: FileId) -> Result<Core> {
     let Loaded { state, throttle, log_dir, lock, .. } = loaded;
     let (on_replay, mode) = (source.on_replay.as_deref(), ReplayMode::ReadOnly);
     let replay = Recovery { state: &state, throttle: &throttle, log_dir: &log_dir.path, on_replay, mode }.run()?;
@@ -153,7 +154,7 @@ fn replay(loaded: Loaded, source: &Source) -> Result<Core> {
     let next_seqnum = SeqNum(next_seqnum.0.max(1));
     let log_from = state.manifest.lock().catalog().log_from;
     let commits = CommitPipeline::new(Arc::clone(&state), Arc::clone(&throttle), log, (next_seqnum, log_from));
-    let reader = Reader { source: source.clone(), log: summary };
+    let reader = Reader { source: source.clone(), log: summary, manifest };
     let core = Core::new(state, throttle, commits, log_dir, lock, Some(reader));
     // Nothing is shown that has expired meanwhile.
     core.expirer.step()?;

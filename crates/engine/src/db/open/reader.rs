@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::base::FileId;
 use crate::base::debug::debug_by;
 use crate::db::state::options::Options;
 use crate::db::state::registered::Registered;
@@ -27,6 +28,8 @@ pub(crate) struct Reader {
     pub(crate) source: Source,
     /// What was replayed.
     pub(crate) log: LogSummary,
+    /// The manifest that was read.
+    pub(crate) manifest: FileId,
 }
 
 debug_by!(Source, self => path: self.path);

@@ -97,7 +97,10 @@ impl SimFile {
         match (bytes, &result) {
             ([], _) => {}
             (_, Ok(())) if durable => disk.change_file_durably(self.node, change)?,
-            _ => disk.change_file(self.node, change)?,
+            _ => {
+                disk.change_file(self.node, change)?;
+                state.observed.wrote(self.node, bytes.len());
+            }
         }
         result
     }
@@ -165,7 +168,8 @@ impl File for SimFile {
         give_way();
         let mut state = self.fs.machine.call(Call::Sync, &self.path);
         let verdict = state.judge(self.fs.process, Call::Sync, &self.path)?;
-        let State { disk, random, .. } = &mut *state;
+        let State { disk, random, observed, .. } = &mut *state;
+        observed.synced(self.node);
         sync(disk.file(self.node)?, verdict, &mut random.crash)
     }
 

@@ -174,6 +174,13 @@ impl SimEnv {
         self.0.state.lock().observed.free_space_asked
     }
 
+    /// The most bytes that were ever written to a file between two of its syncs, by writes that are not durable by
+    /// themselves.
+    #[must_use]
+    pub fn unsynced_bytes_max(&self) -> u64 {
+        self.0.state.lock().observed.unsynced_max
+    }
+
     /// How many operations were begun that may change what a crash leaves: writes, syncs of files and directories,
     /// changes of length and space, and the making, renaming, linking and removing of names.
     #[must_use]

@@ -7,6 +7,7 @@ use super::disk::{Disk, Node};
 use super::fault::{Faults, Verdict, down};
 use super::node::NodeId;
 use super::rng::Rng;
+use crate::base::num::u64_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
@@ -67,6 +68,24 @@ pub(super) struct Observed {
     pub(super) direct_opens: u64,
     /// How often the free space was asked for.
     pub(super) free_space_asked: u64,
+    /// Bytes that were written to each file since it was synced.
+    unsynced: BTreeMap<NodeId, u64>,
+    /// The most that there were of a file.
+    pub(super) unsynced_max: u64,
+}
+
+impl Observed {
+    /// Bytes were written to a file.
+    pub(super) fn wrote(&mut self, node: NodeId, bytes: usize) {
+        let unsynced = self.unsynced.entry(node).or_default();
+        *unsynced += u64_of(bytes);
+        self.unsynced_max = self.unsynced_max.max(*unsynced);
+    }
+
+    /// A file was synced.
+    pub(super) fn synced(&mut self, node: NodeId) {
+        self.unsynced.remove(&node);
+    }
 }
 
 impl State {

@@ -234,10 +234,10 @@ impl LogBuffer {
         GroupEnd { next: state.builder.position(), payloads: state.appends.end_group(), window }
     }
 
-    /// Whether a group that is written now would be about half of one: fewer payloads wait than the last two groups had
-    /// together, and one of these served several threads. So threads that commit in turns come into step.
-    pub(in crate::log) fn is_half_a_group(&self) -> bool {
-        self.state.lock().appends.is_half_a_group()
+    /// How many payloads wait, and how many make a whole group: what the last two groups had together, if one of these
+    /// served several threads. So threads that commit in turns come into step.
+    pub(in crate::log) fn group(&self) -> (u64, u64) {
+        self.state.lock().appends.group()
     }
 
     /// Keeps an empty buffer for later, if it has memory.
@@ -394,9 +394,10 @@ impl Appends {
         group
     }
 
-    fn is_half_a_group(&self) -> bool {
+    fn group(&self) -> (u64, u64) {
         let [last, before] = self.last_groups;
-        last.max(before) > 1 && self.payloads - self.grouped < last + before
+        let whole = if last.max(before) > 1 { last + before } else { 0 };
+        (self.payloads - self.grouped, whole)
     }
 }
 
@@ -410,12 +411,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_group_waits_while_fewer_than_the_last_two_groups_had_do() {
+    fn a_group_is_whole_when_as_many_wait_as_the_last_two_groups_had() {
         let mut appends = Appends::default();
         // Of each group how many are appended, from which of them on it is no half group.
         for (group, whole_from) in [(1, 0), (1, 0), (3, 0), (5, 4), (4, 8), (1, 9), (1, 5), (2, 0), (9, 3)] {
             for appended in 0..group {
-                assert_eq!(appends.is_half_a_group(), appended < whole_from, "{appended} of {group}");
+                let (waiting, whole) = appends.group();
+                assert_eq!(waiting < whole, appended < whole_from, "{appended} of {group}");
                 appends.add(10, 10);
             }
             assert_eq!(appends.end_group(), group);

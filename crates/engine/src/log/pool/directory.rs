@@ -4,15 +4,15 @@
 //! | name | what it is |
 //! |---|---|
 //! | `{number:016}.log` | a segment, whose header is durable |
-//! | `{any:016}.spare` | a file of full length that waits to become a segment; its bytes mean nothing |
+//! | `{any:016}.spare` | a file of full length that waits to become a segment, and may have its header already |
 //! | `lost-{number:016}/` | what a salvage kept that was sealed by the segment of that number (`recovery/salvage.rs`) |
 //! | `….new` | a file that was not finished; removed at the next open |
 //!
 //! # Recovery
 //! A file gets its `.log` name only after its length and its new header are durable. So a `.log` file that is short or
 //! has no valid header was damaged; a crash cannot have left it. The name itself is durable before any byte of the
-//! segment is said to be, and before the next segment gets its own: of two names the younger one is never the only one
-//! that survives.
+//! segment is said to be, and before the next segment gets its own, or a spare the header of the next: of two names the
+//! younger one is never the only one that survives. Nothing but the header of a spare means anything.
 
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{Error, Result};

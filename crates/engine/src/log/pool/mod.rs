@@ -166,13 +166,14 @@ impl SegmentPool {
     }
 
     /// Makes a spare if there is none (a small one when the disk has no space for more), and writes the next segment's
-    /// header into it.
+    /// header into it, if it follows the segment of number `named`, whose name is durable: a header tells that the
+    /// segment before is there. Else the segment that is in between asks for a spare when it begins.
     ///
     /// # Errors
     /// `Full` when there is no space, `Io` when the file cannot be made.
-    pub(in crate::log) fn prepare_spare(&self, usage: Usage) -> Result<()> {
+    pub(in crate::log) fn prepare_spare(&self, usage: Usage, named: u64) -> Result<()> {
         let mut makes = self.makes.lock();
-        let made = self.make_spare(&mut makes, usage).and_then(|()| self.ready_spare(&makes));
+        let made = self.make_spare(&mut makes, usage).and_then(|()| self.ready_spare(&makes, named));
         if made.is_err() {
             self.wants_spare.store(true, Ordering::Relaxed);
         }
@@ -201,8 +202,8 @@ impl SegmentPool {
 
     /// Writes the header of the next segment into the spare that it will be made of. If that is made of it at the same
     /// time, both write the same: until `makes` is released no segment becomes a spare again.
-    fn ready_spare(&self, _makes: &SpareMakes) -> Result<()> {
-        let (spare, header) = match self.spares.lock().headless() {
+    fn ready_spare(&self, _makes: &SpareMakes, named: u64) -> Result<()> {
+        let (spare, header) = match self.spares.lock().headless().filter(|(_, header)| header.previous == named) {
             Some((spare, header)) => (Spare::new(spare.path.clone(), spare.bytes), header),
             None => return Ok(()),
         };

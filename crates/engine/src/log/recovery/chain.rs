@@ -5,14 +5,18 @@
 //! first that is needed. What no header names does not count: it followed a torn tail, or was left by an open that did
 //! not get far.
 //!
+//! No segment names the newest. But a spare may have the header of the segment after it already, which is written when
+//! the name of the newest is durable: when that is missing it was taken away, and with it commits may be.
+//!
 //! A sync before the reading is not enough to believe what is read: after a sync that failed, Linux shows from its
 //! cache what is not on the disk, and no later sync writes it. So what no marker proves is read past the cache.
 
 use crate::base::num::usize_of;
 use crate::base::{Error, ErrorKind, Lsn, Result};
-use crate::env::{Access, File};
+use crate::env::{Access, File, OpenOptions};
 use crate::log::format::{Begins, HeaderError, MARKER_BYTES, Marker, SECTOR, SegmentHeader};
-use crate::log::pool::directory::{Directory, Listing, SegmentInfo, segment_path};
+use crate::log::pool::directory::{Directory, Listing, SegmentInfo, Spare, segment_path};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -109,13 +113,54 @@ pub(in crate::log) fn find(
     from: Option<Lsn>,
     durably: bool,
 ) -> Result<SegmentChain> {
-    let mut chain = open_all(directory, listing, database, durably)?.chain(from)?;
+    let segments = open_all(directory, listing, database, durably)?;
+    if let Some(number) = database.map_or(Ok(None), |database| missing_newest(directory, listing, database, durably))? {
+        let what =
+            "the log needs this segment, and it is missing: it was the newest, as the file for the next one tells";
+        return Err(Error::corruption(&segments.path(number), 0, what));
+    }
+    let mut chain = segments.chain(from)?;
     if durably {
         let proven = proven(&chain.log)?;
         let mut unproven = chain.log.iter_mut().filter(|found| found.header.end() > proven);
         unproven.try_for_each(|found| found.read_past_cache(directory))?;
     }
     Ok(chain)
+}
+
+/// The number of the newest segment, if a spare tells that there was a newer one than those that are there. With
+/// `durably`, spares are made durable before they are read.
+pub(in crate::log) fn missing_newest(
+    directory: &Directory,
+    listing: &Listing,
+    database: u64,
+    durably: bool,
+) -> Result<Option<u64>> {
+    let newest = |listing: &Listing| listing.segments.last().map_or(0, |(number, _)| *number);
+    let told = listing.spares.iter().map(|spare| followed_by(directory, spare, database, durably));
+    let told = told.collect::<Result<Vec<_>>>()?.into_iter().flatten().max();
+    match told.filter(|told| *told > newest(listing)) {
+        // A process that has the log open may have begun it after the listing.
+        Some(told) => Ok((told > newest(&directory.list()?)).then_some(told)),
+        None => Ok(None),
+    }
+}
+
+/// The number of the segment that the one follows for which a spare has the header, if it has one.
+fn followed_by(directory: &Directory, spare: &Spare, database: u64, durably: bool) -> Result<Option<u64>> {
+    let path = &spare.path;
+    let file = match directory.env.fs.open(path, OpenOptions { access: Access::Read, direct: false }) {
+        // A process that has the log open has made a segment of it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(|error| Error::io("open", path, error).unchanged())?,
+    };
+    if durably {
+        file.sync().map_err(|error| Error::io("sync", path, error))?;
+    }
+    let mut sector = vec![0; usize_of(SECTOR)];
+    let read = file.read_at(&mut sector, 0).map_err(|error| Error::io("read", path, error))?;
+    let header = SegmentHeader::decode(&sector[..read]).ok();
+    Ok(header.filter(|header| header.database == database).map(|header| header.previous))
 }
 
 /// A position before which all of `log` was durable once.

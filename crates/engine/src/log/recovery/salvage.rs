@@ -16,7 +16,7 @@
 //! Positions go on far above all that are known, also those that only the caller knows of: the file of the newest may
 //! be missing.
 
-use super::chain::{Damage, SegmentFile, Segments, is_link, open_all};
+use super::chain::{Damage, SegmentFile, Segments, is_link, missing_newest, open_all};
 use super::headless::Headless;
 use super::reader::LogReader;
 use super::reader::Visit;
@@ -118,13 +118,14 @@ pub fn examine(
     let mut behind = LogReader::new(&rest, end);
     behind.fragment_end = reader.fragment_end;
     let rest = behind.read_rest(durable.max(end), &seals, lost)?;
-    let is_known = !segments.has_gap(end_segment, reader.fragment_end, rest.durable);
+    let missing = missing_newest(&directory, &listing, database, writable)?;
+    let is_known = missing.is_none() && !segments.has_gap(end_segment, reader.fragment_end, rest.durable);
     let (durable, unreadable_bytes) = (rest.durable, is_known.then_some(rest.unreadable_bytes));
     let known = segments.positions_end().max(highest).max(durable).max(from);
     let seal = SegmentHeader {
         begins: Begins::Seals,
         database,
-        number: listing.segments.last().map_or(1, |(number, _)| number + 1),
+        number: listing.segments.last().map(|(number, _)| *number).max(missing).map_or(1, |number| number + 1),
         bytes: SEGMENT_BYTES_MIN,
         first: sector_up(known.plus(GAP_BYTES)),
         previous: end_segment,

@@ -68,11 +68,11 @@ impl InFlight {
         self.writes.len() >= most || self.writes.iter().any(|write| write.is_exclusive)
     }
 
-    /// A direct write took `time`. The estimate rises by a sixteenth for each that is slower, so that a change of the
-    /// device is noticed.
-    pub(super) fn timed(&mut self, time: Duration) {
+    /// A direct write took `time`; how long the device takes. The estimate rises by a sixteenth for each that is
+    /// slower, so that a change of the device is noticed.
+    pub(super) fn timed(&mut self, time: Duration) -> Duration {
         let risen = self.fastest.map_or(time, |fastest| fastest + fastest / 16 + Duration::from_micros(1));
-        self.fastest = Some(risen.min(time));
+        *self.fastest.insert(risen.min(time))
     }
 
     /// The write of the leader begins, of everything before `end` that no earlier one covers; its number.
@@ -168,11 +168,15 @@ mod tests {
     fn on_a_fast_device_one_is_in_flight_at_a_time_and_single_slow_writes_do_not_count() {
         let mut writes = InFlight::default();
         let us = Duration::from_micros;
-        [40, 900, 50, 900, 900].map(us).into_iter().for_each(|time| writes.timed(time));
+        for time in [40, 900, 50, 900, 900] {
+            writes.timed(us(time));
+        }
         assert_eq!(writes.role(Lsn(1)), Role::Lead);
         writes.begin(Lsn(1), false);
         assert_eq!(writes.role(Lsn(2)), Role::Wait(1));
-        (0..100).for_each(|_| writes.timed(us(900)));
+        for _ in 0..100 {
+            writes.timed(us(900));
+        }
         assert_eq!(writes.role(Lsn(2)), Role::Lead, "the device has become slow");
     }
 

@@ -41,6 +41,8 @@ pub(in crate::log) struct SyncQueue {
     direct_writes: AtomicUsize,
     /// Whether one of the last two groups was waited for by other threads than its leader. Steers only.
     is_shared: AtomicBool,
+    /// How long the device takes for a direct write, in nanoseconds. Steers only.
+    device_ns: AtomicU64,
     failure: Arc<Failure>,
     counters: SyncCounters,
 }
@@ -61,6 +63,7 @@ impl SyncQueue {
             durable: AtomicU64::new(durable.0),
             direct_writes: AtomicUsize::new(0),
             is_shared: AtomicBool::new(false),
+            device_ns: AtomicU64::new(0),
             failure,
             counters: SyncCounters::default(),
         }
@@ -81,6 +84,12 @@ impl SyncQueue {
     #[inline]
     pub(in crate::log) fn is_shared(&self) -> bool {
         self.is_shared.load(Ordering::Relaxed)
+    }
+
+    /// How long the device takes for a direct write; zero before the first.
+    #[inline]
+    pub(in crate::log) fn device_time(&self) -> Duration {
+        Duration::from_nanos(self.device_ns.load(Ordering::Relaxed))
     }
 
     /// Adds the counters.
@@ -139,7 +148,10 @@ impl SyncQueue {
     pub(in crate::log) fn complete(&self, number: u64, time: Option<Duration>) -> Result<()> {
         let mut state = self.state.lock();
         self.failure.check_appended()?;
-        time.into_iter().for_each(|time| state.in_flight.timed(time));
+        if let Some(time) = time {
+            let device = state.in_flight.timed(time);
+            self.device_ns.store(u64::try_from(device.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
         if !state.in_flight.is_exclusive(number) {
             self.direct_writes.fetch_sub(1, Ordering::Release);
         }

@@ -4,7 +4,7 @@
 //! # Concurrency
 //! There is no log thread and no timer. The thread that commits writes the log and makes it durable itself, or waits
 //! for a thread that does ([`SyncQueue`]). Before it leads a group it gives way a few times, if the last groups served
-//! several threads, so that the threads just woken join this group.
+//! several threads, so that the threads just woken join this group ([`Patience`]).
 //!
 //! * The log buffer has a latch, held for copies, never for I/O.
 //! * The sync queue has a latch, held for moments.
@@ -27,8 +27,10 @@
 //! # Invariants
 //! 1. The first failure of a write or sync ends the log: nothing is tried again, every later call fails.
 
+mod patience;
 mod segment_writer;
 
+use self::patience::Patience;
 use self::segment_writer::{SegmentWriter, sync_segments, write_durably};
 use super::buffer::LogBuffer;
 use super::buffer::builder::{Batch, Payload};
@@ -45,7 +47,6 @@ use super::stats::{LogStats, WriteCounters, count};
 use super::sync_queue::SyncQueue;
 use crate::base::num::u64_of;
 use crate::base::sync::Mutex;
-use crate::base::sync::thread::yield_now;
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::Env;
 use std::ops::Range;
@@ -66,6 +67,7 @@ pub struct LogWriter {
     buffer: LogBuffer,
     queue: SyncQueue,
     output: Mutex<Output>,
+    patience: Patience,
     failure: Arc<Failure>,
     counters: Arc<WriteCounters>,
     compression: LogCompression,
@@ -133,6 +135,7 @@ impl LogWriter {
             buffer: LogBuffer::new(header, Arc::clone(&pool), Arc::clone(&failure), Arc::clone(&counters)),
             queue: SyncQueue::new(header.first, Arc::clone(&failure)),
             output: Mutex::new(Output { batch: Batch::empty(header), segments }),
+            patience: Patience::default(),
             pool,
             failure,
             counters,
@@ -320,11 +323,9 @@ impl LogWriter {
     /// them this group serves all. Without them it serves half, and the next group the other half. A thread that alone
     /// waits for syncs does not stop here, whatever commits that wait for none append.
     fn gather(&self) {
-        for _ in 0..YIELDS_MAX {
-            if !self.queue.is_shared() || !self.buffer.is_half_a_group() {
-                return;
-            }
-            yield_now();
+        if self.queue.is_shared() {
+            let group = || if self.queue.is_shared() { self.buffer.group() } else { (0, 0) };
+            self.patience.give_way(self.pool.clock(), YIELDS_MAX, self.queue.device_time(), group);
         }
     }
 
@@ -423,8 +424,8 @@ impl LogWriter {
         // First, so that a segment that begins during this call asks again.
         self.pool.clear_wants_spare();
         self.sync_full_segments()?;
-        self.keep_current_name()?;
-        self.pool.prepare_spare(self.usage())
+        let named = self.keep_current_name()?;
+        self.pool.prepare_spare(self.usage(), named)
     }
 
     /// Makes the segments durable that were written in full through the page cache, so that the next commit need not.
@@ -484,10 +485,11 @@ impl LogWriter {
         Arc::clone(self.output.lock().segments.current())
     }
 
-    /// Makes the name of the current segment durable.
-    fn keep_current_name(&self) -> Result<()> {
+    /// Makes the name of the current segment durable; its number.
+    fn keep_current_name(&self) -> Result<u64> {
         let current = self.current();
-        self.pool.directory.keep_name(&current).map_err(|error| self.fail(&error))
+        self.pool.directory.keep_name(&current).map_err(|error| self.fail(&error))?;
+        Ok(current.header.number)
     }
 
     /// What the log has done since it was opened.

@@ -116,6 +116,25 @@ pub(super) fn ids(env: &Env, dir: &Path) -> Result<Vec<FileId>> {
     Ok(ids)
 }
 
+/// What is wrong with the copy of a manifest that is sound, which may not be in force any more. A copy that is not
+/// there, or lacks the last records, as after a power failure, is not damaged.
+pub(super) fn damage_of_copy(env: &Env, dir: &Path, id: FileId) -> Option<Error> {
+    let (path, copy_path) = (FileKind::Manifest.path(dir, id), FileKind::ManifestCopy.path(dir, id));
+    // First: a process that has the database open writes each record there later.
+    let copy = match read_file(env, &copy_path) {
+        Ok(copy) => copy?,
+        Err(error) => return Some(error),
+    };
+    let bytes = read_file(env, &path).ok()??;
+    let identity = identity(check_header(&path, &bytes).ok()?, id);
+    let first = frame_at(&bytes, identity, HEADER_BYTES).ok()?;
+    let first_end = HEADER_BYTES + FRAME_HEADER_BYTES + first.len();
+    let same = copy.iter().zip(&bytes).take_while(|(of_copy, byte)| of_copy == byte).count();
+    let is_sound = same >= first_end && copy[same..].iter().all(|byte| *byte == 0);
+    let what = format!("the copy of the manifest differs from {}", path.display());
+    (!is_sound).then(|| Error::corruption(&copy_path, u64_of(same), what))
+}
+
 /// Reads a manifest from both of its files.
 pub(super) fn read(env: &Env, dir: &Path, id: FileId) -> Result<LoadedManifest> {
     read_files(env, dir, id)?.read()
@@ -148,6 +167,11 @@ impl Files {
     /// Tells whether the files change.
     fn digest(&self) -> (u64, u64) {
         (checksum(0, 0, &self.bytes), checksum(0, 0, &self.copy))
+    }
+
+    /// The first thing that is wrong with them.
+    pub(super) fn damage(self) -> Option<Error> {
+        self.read().map_or_else(Some, |loaded| loaded.damage.map(|damage| damage.error))
     }
 
     /// What they tell up to their end, or up to where both are damaged.

@@ -153,7 +153,7 @@ impl Manifest {
         }
     }
 
-    /// What is wrong with either file on disk, and with the file that names them.
+    /// What is wrong with the manifest on disk, and with the file that names it.
     ///
     /// # Errors
     /// `Io` when they cannot be read.
@@ -167,18 +167,32 @@ impl Manifest {
             }
         };
         current::in_force(env, dir).map(drop).or_else(&mut note)?;
-        let damage = |files: Files| files.read().map_or_else(Some, |loaded| loaded.damage.map(|damage| damage.error));
-        read_files(env, dir, self.id).map(damage)?.map_or(Ok(()), &mut note)?;
-        if self.has_copy() {
-            let path = FileKind::ManifestCopy.path(dir, self.id);
-            let bytes = read_file(env, &path)?.unwrap_or_default();
-            let is_short = u64_of(bytes.len()) < self.end;
-            let cut = || Error::corruption(&path, u64_of(bytes.len()), "the file ends before the manifest does");
-            let cut = is_short.then(cut);
-            let files = Files { path, id: self.id, bytes, copy: Vec::new(), mended: None };
-            damage(files).or(cut).map_or(Ok(()), &mut note)?;
-        }
+        read_files(env, dir, self.id).map(Files::damage)?.map_or(Ok(()), &mut note)?;
         Ok(wrong)
+    }
+
+    /// What is wrong with the second file on disk, which has all that the first has.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be read.
+    pub fn verify_copy(&self, env: &Env, dir: &Path) -> Result<Option<Error>> {
+        if !self.has_copy() {
+            return Ok(None);
+        }
+        let path = FileKind::ManifestCopy.path(dir, self.id);
+        let bytes = read_file(env, &path)?.unwrap_or_default();
+        let is_short = u64_of(bytes.len()) < self.end;
+        let cut = || Error::corruption(&path, u64_of(bytes.len()), "the file ends before the manifest does");
+        let cut = is_short.then(cut);
+        let files = Files { path, id: self.id, bytes, copy: Vec::new(), mended: None };
+        Ok(files.damage().or(cut))
+    }
+
+    /// What is wrong with the copy of a manifest that is sound, which may not be in force any more. A copy that is not
+    /// there, or lacks the last records, as after a power failure, is not damaged.
+    #[must_use]
+    pub fn damage_of_copy(env: &Env, dir: &Path, id: FileId) -> Option<Error> {
+        load::damage_of_copy(env, dir, id)
     }
 
     /// Whether a second file has all that the first has.

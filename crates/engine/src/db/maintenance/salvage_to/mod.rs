@@ -126,7 +126,13 @@ pub(crate) fn salvage_to(
     let copied =
         catalog.tables.iter().map(|(id, record)| source.copy_table(*id, record, registered, &mut target, told));
     let copied: Result<Vec<_>> = copied.collect();
-    let mut tables = copied.inspect_err(|_| target.remove())?;
+    let mut tables = match copied {
+        Ok(tables) => tables,
+        Err(error) => {
+            target.remove();
+            return Err(error);
+        }
+    };
     target.finish(&catalog)?;
     tables.sort_by(|a, b| a.name.cmp(&b.name));
     let mut copy = SalvagedCopy { tables, log, manifest: None, mended: None };

@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::base::num::{u64_of, usize_of32};
-use crate::base::{Entry, Error, FileId, Kind, Lsn, Result, SeqNum, TableId};
+use crate::base::{Entry, FileId, Kind, Lsn, Result, SeqNum, TableId};
 use crate::cache::Cache;
-use crate::db::state::directory::{identity, is_lost_and_found, sync_above};
+use crate::db::maintenance::copy_dir::{Copies, CopyDir};
+use crate::db::state::directory::{identity, sync_above};
 use crate::env::Env;
 use crate::store::StoreStats;
 use crate::table::LEVELS;
 use crate::table::catalog::Catalog;
-use crate::table::files::{self, FileKind};
+use crate::table::files::FileKind;
 use crate::table::manifest::Manifest;
 use crate::table::record::{RunRecord, TableRecord};
 use crate::table::{Layout, TableOptions};
@@ -31,23 +32,18 @@ const RUNS_A_FILE: u64 = 8;
 pub(super) struct Target<'a> {
     env: &'a Env,
     dir: PathBuf,
+    claimed: CopyDir,
     catalog: Catalog,
 }
 
 impl<'a> Target<'a> {
-    /// Begins a database in the new or empty directory `dir`, whose commits will be newer than `seqnum_floor`.
+    /// Begins a database in the new or empty directory `dir`, whose commits will be newer than `seqnum_floor`. What a
+    /// salvage to it left that was killed is removed.
     pub(super) fn create(env: &'a Env, dir: &Path, seqnum_floor: SeqNum) -> Result<Self> {
-        match env.fs.list(dir) {
-            Ok(entries) if !entries.iter().all(is_lost_and_found) => {
-                return Err(files::not_empty(dir));
-            }
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("list", dir, error)),
-            _ => {}
-        }
-        env.fs.create_dir_all(dir).map_err(|error| Error::io("create directory", dir, error))?;
+        let claimed = CopyDir::claim(env, dir, Copies::Salvage)?;
         let (database_id, next_file) = (env.random.next(), FileId(1));
         let catalog = Catalog { database_id, next_file, seqnum_floor, ..Catalog::default() };
-        Ok(Self { env, dir: dir.to_owned(), catalog })
+        Ok(Self { env, dir: dir.to_owned(), claimed, catalog })
     }
 
     /// Writes a table like `record` of what `retain` keeps of `input`; says how many entries it has.
@@ -135,17 +131,18 @@ impl<'a> Target<'a> {
         self.catalog.next_table = source.next_table;
         let (id, _, _) = self.new_file(FileKind::Manifest);
         let made = Manifest::create(self.env, &self.dir, id, &self.catalog).map(drop);
-        made.and_then(|()| sync_above(self.env, &self.dir)).inspect_err(|_| self.remove())
+        let made = made.and_then(|()| sync_above(self.env, &self.dir));
+        if made.is_err() {
+            self.claimed.empty();
+        }
+        self.claimed.release();
+        made
     }
 
-    /// Removes what was written; first the file that would make it a database.
-    pub(super) fn remove(&self) {
-        drop(self.env.fs.remove(&self.dir.join(files::CURRENT)));
-        for entry in self.env.fs.list(&self.dir).unwrap_or_default() {
-            if files::parse(&entry.name).is_some() {
-                drop(self.env.fs.remove(&self.dir.join(&entry.name)));
-            }
-        }
+    /// Removes what was written.
+    pub(super) fn remove(self) {
+        self.claimed.empty();
+        self.claimed.release();
     }
 }
 
