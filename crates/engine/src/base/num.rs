@@ -1,5 +1,7 @@
 //! Conversions between numbers that cannot lose a value silently.
 
+use std::time::Duration;
+
 const _: () = assert!(usize::BITS == 64, "Spinney runs on 64-bit machines");
 
 /// A count or offset as `u64`; never fails, because `usize` is 64 bits wide.
@@ -34,6 +36,13 @@ pub const fn usize_of32(value: u32) -> usize {
 pub const fn u32_of(value: usize) -> u32 {
     assert!(value <= u32::MAX as usize, "a length over 4 GiB");
     value as u32
+}
+
+/// A time in nanoseconds; of more than 584 years the largest number.
+#[inline]
+#[must_use]
+pub fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The smallest multiple of `unit` (a power of two) that is not below `value`.

@@ -20,7 +20,7 @@ mod in_flight;
 use self::in_flight::{IN_FLIGHT_MAX, InFlight, Role};
 use super::failure::Failure;
 use super::stats::{LogStats, SyncCounters, count};
-use crate::base::num::{u64_of, usize_of};
+use crate::base::num::{nanoseconds, u64_of, usize_of};
 use crate::base::sync::thread::{self, Thread, park};
 use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard};
 use crate::base::{Lsn, Result};
@@ -150,7 +150,7 @@ impl SyncQueue {
         self.failure.check_appended()?;
         if let Some(time) = time {
             let device = state.in_flight.timed(time);
-            self.device_ns.store(u64::try_from(device.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+            self.device_ns.store(nanoseconds(device), Ordering::Relaxed);
         }
         if !state.in_flight.is_exclusive(number) {
             self.direct_writes.fetch_sub(1, Ordering::Release);

@@ -45,7 +45,7 @@ use super::pool::{PoolFiles, Reservation, SegmentPool};
 use super::recovery::recover::RecoveredLog;
 use super::stats::{LogStats, WriteCounters, count};
 use super::sync_queue::SyncQueue;
-use crate::base::num::u64_of;
+use crate::base::num::{nanoseconds, u64_of};
 use crate::base::sync::Mutex;
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::Env;
@@ -222,7 +222,7 @@ impl LogWriter {
         let start = self.pool.clock().now();
         let packed = Packed::new(body, method);
         let time = self.pool.clock().now().saturating_sub(start);
-        count(&self.compression_ns, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        count(&self.compression_ns, nanoseconds(time));
         packed
     }
 

@@ -6,6 +6,7 @@
 //! that came meanwhile, and one more. When it took longer, no thread gives way for [`PAUSE`] times as long, so that
 //! little time is lost to finding out that there are such threads.
 
+use crate::base::num::nanoseconds;
 use crate::base::sync::AtomicU64;
 use crate::base::sync::thread::yield_now;
 use crate::env::Clock;
@@ -52,10 +53,6 @@ impl Patience {
             waiting = more;
         }
     }
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(all(test, not(shuttle)))]
