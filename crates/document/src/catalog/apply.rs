@@ -78,7 +78,10 @@ impl Catalog {
                     self.after_abandoned(&note);
                 }
             }
-            None => self.follow(followed, &note, write)?,
+            None => {
+                self.follow(followed, &note, write)?;
+                self.store_counts_when_due();
+            }
         }
         self.recorder().advance_position(commit.position);
         Ok(())

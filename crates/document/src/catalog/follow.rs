@@ -6,7 +6,7 @@
 //! there, whatever transactions hold: theirs do not commit then. It takes the lock of the catalog's changes, which a
 //! thread that waits for the fate of a change of its own holds no longer than until that is known.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ use super::state::{CollectionState, Index, Schema};
 use super::tables::{CATALOG, collection_number, collection_table, index_table};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Checks, Document};
-use crate::notes::{ChangeKind, Note};
+use crate::notes::Note;
 
 /// What a commit of another member changes in memory.
 #[derive(Debug, Default)]
@@ -29,8 +29,8 @@ pub(super) struct Followed {
     put: Vec<(Namespace, Row)>,
     gone: Vec<Namespace>,
     past: Vec<Past>,
-    /// The documents that are written or removed: the numbers of their collections and their keys.
-    documents: Vec<(u64, Vec<u8>)>,
+    /// The numbers of the collections of which documents are written or removed.
+    collections: BTreeSet<u64>,
 }
 
 impl Catalog {
@@ -53,7 +53,7 @@ impl Catalog {
             if let Some(number) = collection_number(name)
                 && matches!(change.kind, Kind::Put | Kind::Delete)
             {
-                followed.documents.push((number, change.key.to_vec()));
+                followed.collections.insert(number);
             }
             batch.change(&table, change);
             return Ok(());
@@ -96,11 +96,9 @@ impl Catalog {
                 }
             }
         }
-        let mut numbers: Vec<u64> = followed.documents.iter().map(|(number, _)| *number).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let states: Vec<_> = numbers.iter().filter_map(|number| self.by_number(*number)).collect();
         // In the order of their numbers.
+        let states: Vec<_> = followed.collections.iter().filter_map(|number| self.by_number(*number)).collect();
+        states.iter().for_each(|state| state.documents.change());
         CollectionState::hold_all(&states, || {
             write()?;
             self.after_commit(followed, note)
@@ -119,12 +117,13 @@ impl Catalog {
 
     /// After the commit is written: memory is as the rows and the note say.
     fn after_commit(&self, mut followed: Followed, note: &Note) -> Result<()> {
-        self.add_counts(&mut followed.documents, note);
         followed.past.drain(..).for_each(|past| self.recorder().ended(past));
         if let Some(number) = followed.number {
             *self.changing.lock() = number;
         }
+        // A transaction may add documents to a collection that it creates.
         self.follow_rows(followed.put, &followed.gone)?;
+        self.follow_documents(&followed.collections, note);
         note.session.clone().into_iter().for_each(|session| self.recorder().remember(session));
         Ok(())
     }
@@ -157,25 +156,13 @@ impl Catalog {
     }
 
     /// Adds to the counts of collections what the note says of their documents, and has capped ones look again.
-    fn add_counts(&self, documents: &mut [(u64, Vec<u8>)], note: &Note) {
-        documents.sort_unstable();
-        let mut added: BTreeMap<u64, i64> = documents.iter().map(|(number, _)| (*number, 0)).collect();
-        let mut add = |at: usize, sum: i64| {
-            if let Some(count) = documents.get(at).and_then(|(number, _)| added.get_mut(number)) {
-                *count += sum;
+    fn follow_documents(&self, collections: &BTreeSet<u64>, note: &Note) {
+        for (number, difference) in &note.counts {
+            if let Some(state) = self.by_number(*number) {
+                state.documents.add(*difference);
             }
-        };
-        match &note.changes {
-            None => (0..documents.len()).for_each(|at| add(at, 1)),
-            Some(changes) => changes.iter().for_each(|change| match change.kind {
-                ChangeKind::Insert => add(change.index(), 1),
-                ChangeKind::Delete => add(change.index(), -1),
-                ChangeKind::Replace | ChangeKind::Update => {}
-            }),
         }
-        for (number, added) in added {
-            let Some(state) = self.by_number(number) else { continue };
-            state.documents.add(added);
+        for state in collections.iter().filter_map(|number| self.by_number(*number)) {
             self.tell_watchers(&state.schema().namespace);
             if let Some(capped) = &state.capped {
                 *capped.lock() = None;
@@ -215,7 +202,15 @@ impl Catalog {
     /// What a row names: the collection that has its number already, with the schema of the row, or a new one.
     fn followed_entry(&self, namespace: Namespace, row: Row) -> Result<Entry> {
         let Some(number) = row.number else { return Ok(Entry::View(Arc::new(row.options))) };
-        let Some(state) = self.by_number(number) else { return self.load(&namespace, row) };
+        let Some(state) = self.by_number(number) else {
+            let entry = self.load(&namespace, row)?;
+            // The commit creates it.
+            if let Entry::Collection(state) = &entry {
+                state.documents.start(0);
+                state.documents.change();
+            }
+            return Ok(entry);
+        };
         let before = state.schema();
         let indexes = row.indexes.into_iter().map(|index| self.followed_index(&state, &before, index));
         let indexes = indexes.collect::<Result<_>>()?;

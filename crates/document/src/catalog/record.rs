@@ -26,6 +26,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use spinney::{Batch, Durability, ErrorKind, Lsn, Table, TableId, Transaction, prefix_range};
 
+use super::counts::COUNTS;
 use super::row::corrupt;
 use crate::base::{Environment, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp, Value};
@@ -154,7 +155,10 @@ pub(super) fn is_past(key: &[u8]) -> bool {
 
 /// Whether a key of the catalog's table is one that each member of a replica set has for itself.
 pub(super) fn is_own(key: &[u8]) -> bool {
-    key == SINCE.as_bytes() || key == POSITION.as_bytes() || key.starts_with(SESSIONS.as_bytes())
+    key == SINCE.as_bytes()
+        || key == POSITION.as_bytes()
+        || key.starts_with(SESSIONS.as_bytes())
+        || key.starts_with(COUNTS.as_bytes())
 }
 
 /// Whether a key of the catalog's table is one of this file.

@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use spinney::{Durability, Layout, Table, TableOptions, Transaction};
 
 use super::committer::{Applied, Committer, Pending};
+use super::counts::Counts;
 use super::index_spec::{IndexSpec, StorageSpec};
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
@@ -58,6 +59,13 @@ impl Entry {
     }
 }
 
+fn next_number(table: &Table) -> Result<u64> {
+    match table.get(NUMBER_KEY)? {
+        Some(bytes) => Ok(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(|| row::corrupt("#", "number"))?)),
+        None => Ok(1),
+    }
+}
+
 /// All collections, views and indexes.
 #[derive(Debug)]
 pub struct Catalog {
@@ -77,8 +85,15 @@ pub struct Catalog {
     /// How many transactions are open that lock what they write.
     locking: Arc<AtomicUsize>,
     recorder: Recorder,
+    pub(super) counts: Counts,
     /// Collections, and what counts the commits of other members that change them.
     pub(super) watched: Mutex<Vec<(Namespace, Arc<AtomicU64>)>>,
+}
+
+impl Drop for Catalog {
+    fn drop(&mut self) {
+        self.store_last_counts();
+    }
 }
 
 impl Catalog {
@@ -102,10 +117,7 @@ impl Catalog {
             }
             None => engine.open_or_create_table(CATALOG, TableOptions::default().layout(Layout::BTree))?,
         };
-        let next = match table.get(NUMBER_KEY)? {
-            Some(bytes) => u64::from_le_bytes(*bytes.first_chunk().ok_or_else(|| row::corrupt("#", "number"))?),
-            None => 1,
-        };
+        let next = next_number(&table)?;
         let mut rows = Vec::new();
         let mut entries = table.range(..);
         while let Some((key, value)) = entries.advance()? {
@@ -128,6 +140,7 @@ impl Catalog {
             change_wait_ms: AtomicU64::new(CHANGE_WAIT_MS),
             locking,
             recorder,
+            counts: Counts::default(),
             watched: Mutex::default(),
         };
         let mut tables = BTreeSet::from([CATALOG.to_owned()]);
@@ -153,6 +166,7 @@ impl Catalog {
             }
             catalog.names.write().insert(namespace, entry);
         }
+        catalog.recover_counts()?;
         if read_only {
             return Ok(catalog);
         }
@@ -349,7 +363,10 @@ impl Catalog {
             let table = self.create_table(&index_table(number), schema.options.storage)?;
             schema.indexes.push(Arc::new(Index::new(number, table, spec, false, true, &[])));
         }
-        Ok((Arc::new(CollectionState::new(number, table, schema)), created))
+        let state = CollectionState::new(number, table, schema);
+        state.documents.start(0);
+        state.documents.change();
+        Ok((Arc::new(state), created))
     }
 
     /// Creates a collection that is filled to replace another one of a database. It is dropped at open.
@@ -593,6 +610,15 @@ impl Catalog {
         self.commit(None, |txn, _| txn.put(&self.table, NUMBER_KEY, (number + 1).to_le_bytes()))?;
         *next += 1;
         Ok(number)
+    }
+
+    /// The next number of a table, as the catalog's row has it.
+    pub(super) fn stored_number(&self) -> Result<u64> {
+        next_number(&self.table)
+    }
+
+    pub(super) fn random(&self) -> u64 {
+        self.environment.random()
     }
 
     fn new_uuid(&self) -> [u8; 16] {

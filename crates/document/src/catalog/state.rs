@@ -6,12 +6,12 @@
 //! held for a moment only, guards the pointer to the [`Schema`]; a third is held while a commit of another member of a
 //! replica set is written, so that counts agree with what is there.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::{ArcRwLockReadGuard, Mutex, RawRwLock, RwLock};
-use spinney::{SeqNum, Table};
+use parking_lot::{ArcRwLockReadGuard, Mutex, MutexGuard, RawRwLock, RwLock, RwLockWriteGuard};
+use spinney::{SeqNum, Snapshot, Table};
 
 use super::capped::Capped;
 use super::index_filters::IndexFilters;
@@ -94,11 +94,25 @@ impl Uses {
 }
 
 /// How many documents a collection has: how many there were at a moment at which no transaction that writes was open,
-/// counted when it is first asked for, and what commits have added since the collection was opened.
+/// and what commits have added since the collection was opened. The first is what the catalog's row says (see the file
+/// `counts.rs`), or is counted when it is first asked for.
 #[derive(Debug, Default)]
 pub struct DocumentCount {
     before: OnceLock<i64>,
     added: Arc<AtomicI64>,
+    /// Whether the catalog's row is not as memory is, or a transaction is open that will change it.
+    changed: AtomicBool,
+}
+
+/// A collection at a moment.
+#[derive(Debug)]
+pub struct AtRest {
+    /// How many documents there are, if that is known without counting.
+    pub count: Option<i64>,
+    /// What is committed.
+    pub snapshot: Snapshot,
+    /// What the collection is.
+    pub schema: Arc<Schema>,
 }
 
 /// What a collection is at a time. A change makes a new one.
@@ -170,8 +184,8 @@ impl CollectionState {
         }
     }
 
-    /// How many documents there are in what is committed. The first call since the database was opened counts them;
-    /// later ones know.
+    /// How many documents there are in what is committed. Where no row of the catalog tells it the first call counts
+    /// them; later ones know.
     ///
     /// # Errors
     /// Those of the engine.
@@ -181,7 +195,7 @@ impl CollectionState {
             Some(before) => before,
             None => {
                 // Alone for a moment: what is committed and what was added agree then.
-                let alone = self.writers.try_write_for(COUNT_WAIT).zip(self.followed.try_lock_for(COUNT_WAIT));
+                let alone = self.alone(COUNT_WAIT);
                 let (snapshot, added) = (engine.snapshot(), self.documents.added.load(Ordering::Acquire));
                 let agree = alone.is_some();
                 drop(alone);
@@ -192,11 +206,26 @@ impl CollectionState {
                 if !agree {
                     return Ok(u64::try_from(count).unwrap_or_default());
                 }
+                self.documents.change();
                 *self.documents.before.get_or_init(|| count - added)
             }
         };
         let count = before + self.documents.added.load(Ordering::Acquire);
         Ok(u64::try_from(count).unwrap_or_default())
+    }
+
+    /// Waits until no transaction that writes is open, and keeps others from writing.
+    fn alone(&self, wait: Duration) -> Option<(RwLockWriteGuard<'_, ()>, MutexGuard<'_, ()>)> {
+        self.writers.try_write_for(wait).zip(self.followed.try_lock_for(wait))
+    }
+
+    /// The collection at a moment at which no transaction that writes to it is open; nothing when one is open for
+    /// longer than `wait`.
+    pub fn at_rest(&self, engine: &spinney::Database, wait: Duration) -> Option<AtRest> {
+        let _alone = self.alone(wait)?;
+        let before = self.documents.before.get();
+        let count = before.map(|before| before + self.documents.added.load(Ordering::Acquire));
+        Some(AtRest { count, snapshot: engine.snapshot(), schema: self.schema() })
     }
 
     /// The collation of the collection, in whose order its `_id`s are.
@@ -277,8 +306,23 @@ impl DocumentCount {
         &self.added
     }
 
+    /// Takes what there was when the collection was opened, unless that is known.
+    pub(super) fn start(&self, before: i64) {
+        let _is_known = self.before.set(before);
+    }
+
+    /// A transaction that is not committed yet is going to change the count.
+    pub fn change(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// Whether the count has changed, or was going to, since this was last asked.
+    pub(super) fn take_changed(&self) -> bool {
+        self.changed.swap(false, Ordering::AcqRel)
+    }
+
     /// A commit has added documents, less those that it removed.
-    pub(super) fn add(&self, added: i64) {
+    pub fn add(&self, added: i64) {
         self.added.fetch_add(added, Ordering::AcqRel);
     }
 }

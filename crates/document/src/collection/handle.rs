@@ -138,8 +138,8 @@ impl Collection {
         Execution::open(Box::new(self.catalog.engine().snapshot()), &self.state, Arc::new(query))
     }
 
-    /// How many documents there are: known at once, but for the first time since the database was opened, when they
-    /// are counted.
+    /// How many documents there are: known at once. They are counted the first time in a copy of a database, and after
+    /// a crash when the log does not reach back to where the count was stored, which is rare.
     ///
     /// # Errors
     /// Those of the engine.

@@ -47,7 +47,7 @@ pub struct DocumentTransaction {
     /// Behind the engine's transaction, which has written to their tables when these are dropped.
     created: Option<Box<Created>>,
     /// For each collection, how many documents the transaction adds, less those that it removes.
-    added: SmallVec<[(Arc<AtomicI64>, i64); 2]>,
+    added: SmallVec<[(u64, Arc<AtomicI64>, i64); 2]>,
 }
 
 /// Memory that the writes of a transaction share.
@@ -250,6 +250,7 @@ impl DocumentTransaction {
                 session,
                 changes: changes.flatten(),
                 events: created.as_mut().map(|created| created.take_events()).unwrap_or_default(),
+                counts: added.iter().filter(|counted| counted.2 != 0).map(|counted| (counted.0, counted.2)).collect(),
                 ..Note::default()
             };
             txn.note(note.encode());
@@ -262,7 +263,7 @@ impl DocumentTransaction {
         let applied = move || {
             multikey.iter().for_each(|(index, found)| index.stored_multikey(found));
             // Before others may change the collection's schema, or count.
-            added.iter().for_each(|(documents, added)| {
+            added.iter().for_each(|(_, documents, added)| {
                 documents.fetch_add(*added, Ordering::AcqRel);
             });
             drop(held);
@@ -274,6 +275,7 @@ impl DocumentTransaction {
             None if is_agreed_on => catalog.commit_transaction(txn, durability, Some(Box::new(applied))),
             None => catalog.commit_transaction(txn, durability, None).map(|()| applied()),
         };
+        catalog.store_counts_when_due();
         // Others may be committed after all.
         let is_lost = |error: &Error| error.is_conflict() || !is_agreed_on;
         committed.map_err(|error| if is_lost(&error) { claims.labeled(error) } else { error })
@@ -282,9 +284,12 @@ impl DocumentTransaction {
     /// Notes that the transaction adds documents to a collection, or removes some.
     pub(super) fn count(&mut self, collection: &CollectionState, added: i64) {
         let documents = collection.documents.added();
-        match self.added.iter_mut().find(|(known, _)| Arc::ptr_eq(known, documents)) {
-            Some((_, sum)) => *sum += added,
-            None => self.added.push((Arc::clone(documents), added)),
+        match self.added.iter_mut().find(|(_, known, _)| Arc::ptr_eq(known, documents)) {
+            Some((_, _, sum)) => *sum += added,
+            None => {
+                collection.documents.change();
+                self.added.push((collection.number, Arc::clone(documents), added));
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! The proof that a collection and its indexes agree.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use spinney::Snapshot;
 
@@ -8,11 +9,14 @@ use super::write::find;
 use crate::base::Result;
 use crate::bson::{Checks, Document};
 use crate::catalog::index_entry::{EncodedId, IndexEntry};
-use crate::catalog::{Catalog, CollectionState, Index};
+use crate::catalog::{AtRest, Catalog, CollectionState, Index};
 use crate::keys::KeySet;
 
 /// The most problems that are told.
 const PROBLEMS_MAX: usize = 100;
+
+/// How long it waits for transactions that write, in order to know the count of documents.
+const COUNT_WAIT: Duration = Duration::from_millis(100);
 
 /// What was found in a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,15 +44,19 @@ impl Validation {
 }
 
 /// Checks all documents and all entries of the indexes that are ready, in one snapshot: every document is well-formed
-/// and stored under its `_id`, every entry that it must have is there, and there are no others.
+/// and stored under its `_id`, every entry that it must have is there, and there are no others. A count of the
+/// documents that is wrong is told and put right.
 ///
 /// # Errors
 /// Those of the engine.
 pub fn validate(catalog: &Catalog, collection: &CollectionState) -> Result<Validation> {
-    let (snapshot, schema) = {
-        // No transaction may commit between the two.
-        let held = collection.hold();
-        (catalog.engine().snapshot(), Arc::clone(held.schema()))
+    let (snapshot, schema, count) = match collection.at_rest(catalog.engine(), COUNT_WAIT) {
+        Some(AtRest { count, snapshot, schema }) => (snapshot, schema, count),
+        None => {
+            // No transaction may commit between the two.
+            let held = collection.hold();
+            (catalog.engine().snapshot(), Arc::clone(held.schema()), None)
+        }
     };
     let mut found = Validation::default();
     let indexes: Vec<_> = schema.indexes.iter().filter(|index| index.ready).collect();
@@ -87,6 +95,13 @@ pub fn validate(catalog: &Catalog, collection: &CollectionState) -> Result<Valid
                 }
             }
         }
+    }
+    drop(documents);
+    let there = i64::try_from(found.documents).unwrap_or(i64::MAX);
+    if let Some(count) = count.filter(|count| *count != there) {
+        found.tell(|| format!("there are {there} documents, and the count said {count}; it is right now"));
+        collection.documents.add(there - count);
+        collection.documents.change();
     }
     for (index, expected) in indexes.iter().zip(expected) {
         let count = count_entries(&snapshot, index)?;

@@ -69,13 +69,14 @@ impl Service {
         table().find(name)
     }
 
-    /// Closes cursors, transactions and sessions that have not been used for too long. A server calls it every few
-    /// seconds.
+    /// Closes cursors, transactions and sessions that have not been used for too long, and stores the counts of
+    /// collections when that is due. A server calls it every few seconds.
     pub fn sweep(&self) {
         let now = self.state.now_ms();
         self.state.sessions.sweep(now);
         self.state.snapshots.sweep(now);
         self.state.cursors.sweep(now, self.state.cursor_limits());
+        self.database().catalog().store_counts_when_due();
     }
 
     /// Runs a command for a program that embeds the database.

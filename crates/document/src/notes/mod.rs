@@ -16,12 +16,14 @@
 //!   update, 3 delete, and 16 more with the document before; for an update, length and description; for a delete,
 //!   length and `{_id: ..}`, which is left out where the key tells it; length and the document before.
 //! - Flag 8, events of collections and indexes: their count, and each with its length.
+//! - Flag 32: how many documents collections have more after the commit, or less: the count of collections; each with
+//!   its number and the difference, with 0, -1, 1, -2, .. as 0, 1, 2, 3, ...
 //! - Flag 16, the position of the commit among those of a replica set: u64.
 //!
 //! A first byte from [`FOREIGN`] on is that of a note of another program, which change streams pass over.
 //!
 //! Without the third section all changes are inserts, in the order of collection numbers and keys; so the note of an
-//! insert has nine bytes. A database that does not keep its log has notes of sessions only.
+//! insert has twelve bytes. A database that does not keep its log has notes of sessions and counts.
 
 pub mod clock;
 pub mod diff;

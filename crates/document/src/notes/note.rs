@@ -9,6 +9,7 @@ const SESSION: u8 = 2;
 const CHANGES: u8 = 4;
 const EVENTS: u8 = 8;
 const POSITION: u8 = 16;
+const COUNTS: u8 = 32;
 
 /// In a change's kind: the document before follows.
 const WITH_BEFORE: u8 = 16;
@@ -24,6 +25,8 @@ pub struct Note {
     pub changes: Option<Vec<ChangeNote>>,
     /// Events of collections and indexes.
     pub events: Vec<DocumentBuf>,
+    /// The numbers of collections that have more documents after the commit, or less, and the difference.
+    pub counts: Vec<(u64, i64)>,
     /// The place of the commit among those that the members of a replica set agreed on, the same on each member.
     pub position: Option<u64>,
 }
@@ -95,6 +98,7 @@ impl Note {
             && self.session.is_none()
             && self.changes.is_none()
             && self.events.is_empty()
+            && self.counts.is_empty()
             && self.position.is_none()
     }
 
@@ -123,6 +127,15 @@ impl Note {
             flags |= EVENTS;
             put(&mut out, u64_of(self.events.len()));
             self.events.iter().for_each(|event| put_bytes(&mut out, event.as_bytes()));
+        }
+        if !self.counts.is_empty() {
+            flags |= COUNTS;
+            put(&mut out, u64_of(self.counts.len()));
+            for (number, difference) in &self.counts {
+                put(&mut out, *number);
+                // The sign in the lowest bit.
+                put(&mut out, ((difference << 1) ^ (difference >> 63)).cast_unsigned());
+            }
         }
         if let Some(position) = self.position {
             flags |= POSITION;
@@ -163,10 +176,15 @@ impl Note {
             let count = input.number()?;
             note.events = (0..count).map(|_| document(&mut input)).collect::<Option<_>>()?;
         }
+        if flags & COUNTS != 0 {
+            let difference = |number: u64| (number >> 1).cast_signed() ^ -(number & 1).cast_signed();
+            let counts = (0..input.number()?).map(|_| Some((input.number()?, difference(input.number()?))));
+            note.counts = counts.collect::<Option<_>>()?;
+        }
         if flags & POSITION != 0 {
             note.position = Some(u64::from_le_bytes(input.array()?));
         }
-        (input.0.is_empty() && flags & !(TIME | SESSION | CHANGES | EVENTS | POSITION) == 0).then_some(note)
+        (input.0.is_empty() && flags & !(TIME | SESSION | CHANGES | EVENTS | COUNTS | POSITION) == 0).then_some(note)
     }
 }
 
@@ -330,6 +348,7 @@ mod tests {
             session: Some(session),
             changes: Some(changes),
             events: vec![doc! {"drop": "a.b"}],
+            counts: vec![(7, 1), (300, -1), (1, i64::MAX), (2, i64::MIN)],
             position: None,
         };
         let with_position = Note::decode(&Note::with_position(&note.encode(), 77)).unwrap();
@@ -342,8 +361,8 @@ mod tests {
             assert!(Note::decode(&bytes[..len]).is_none(), "{len}");
         }
         // The note of an insert.
-        let insert = Note { time: note.time, ..Note::default() };
-        assert_eq!(insert.encode().len(), 9);
+        let insert = Note { time: note.time, counts: vec![(17, 1)], ..Note::default() };
+        assert_eq!(insert.encode().len(), 12);
         assert!(Note::default().encode().is_empty());
         assert!(Note::decode(b"request 4711").is_none());
     }

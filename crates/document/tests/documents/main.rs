@@ -7,6 +7,7 @@ mod collations;
 mod collections;
 mod concurrency;
 mod corpus;
+mod counts;
 mod crash;
 mod decimals;
 mod differential;

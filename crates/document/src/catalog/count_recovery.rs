@@ -1,0 +1,174 @@
+//! Counts of documents stored now and then, and found again at open.
+//!
+//! # Recovery
+//! Each commit's note says what it adds to the counts. A row holds together with the notes of the commits that are
+//! newer than it, all of which stand in the log behind the mark's position. Collections that came later had no
+//! documents then. So the rows are of use when the log has that position and the commit that wrote the mark, which a
+//! copy of a database does not have; and when the mark is the last of a database that was closed, which is replaced
+//! before anything else is written. Else the documents of a collection are counted when that is first asked for.
+//!
+//! # Concurrency
+//! A transaction marks a collection as changed before it commits. Rows are stored by one thread at a time: it reads the
+//! end of the log first, then looks for collections that are marked, and waits for each until no transaction that
+//! writes to it is open. A collection whose transactions take too long has no row until the next time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use spinney::{Batch, ErrorKind, SeqNum, prefix_range};
+
+use super::counts::{COUNTS, Mark, key_of, number_of, numbers_of, pair};
+use super::registry::{Catalog, Entry};
+use super::row::corrupt;
+use super::state::{AtRest, CollectionState};
+use crate::base::Result;
+use crate::notes::Note;
+
+/// How much log there may be behind the mark.
+const LOG_BYTES: u64 = 16 << 20;
+
+/// How long a collection's transactions are waited for.
+const WAIT: Duration = Duration::from_millis(10);
+
+/// How long they are waited for where nothing else is to be done.
+const LAST_WAIT: Duration = Duration::from_millis(100);
+
+impl Catalog {
+    /// Takes the counts of collections from the rows, if they are of use, at open.
+    ///
+    /// # Errors
+    /// Those of the engine; `DataCorruptionDetected` (374) for a row that makes no sense.
+    pub(super) fn recover_counts(&self) -> Result<()> {
+        let stored = self.table.get(COUNTS)?;
+        let Some(stored) = stored.as_deref() else { return Ok(()) };
+        let mark = Mark::decode(stored).ok_or_else(|| corrupt(COUNTS, "mark"))?;
+        let (mut rows, mut known) = (self.table.prefix(format!("{COUNTS}-")), BTreeMap::new());
+        while let Some((key, row)) = rows.advance()? {
+            let row = number_of(key).zip(numbers_of(row)).ok_or_else(|| corrupt(COUNTS, "count"))?;
+            let (number, (count, newest)) = row;
+            known.insert(number, (count.cast_signed(), SeqNum(newest)));
+        }
+        drop(rows);
+        let read_only = self.engine().is_read_only();
+        let mut changed = BTreeMap::new();
+        if !mark.is_last && (read_only || !self.read_differences(mark, &known, &mut changed)?) {
+            if read_only {
+                return Ok(());
+            }
+            let mut batch = Batch::new();
+            batch.delete_range(&self.table, prefix_range(COUNTS));
+            return Ok(self.engine().write(&batch)?);
+        }
+        for state in self.collections() {
+            let (count, is_new) = match known.remove(&state.number) {
+                Some((count, _)) => (count, false),
+                None if state.number >= mark.next => (0, true),
+                None => continue,
+            };
+            let difference = changed.get(&state.number).copied();
+            state.documents.start(count + difference.unwrap_or_default());
+            if is_new || difference.is_some() {
+                state.documents.change();
+            }
+        }
+        if read_only {
+            return Ok(());
+        }
+        // Of collections that were dropped.
+        let mut batch = Batch::new();
+        known.keys().for_each(|number| batch.delete(&self.table, key_of(*number)));
+        self.store_counts(batch, WAIT, false)
+    }
+
+    /// Adds up what commits that are newer than the rows have added to collections; whether the log has them all.
+    fn read_differences(
+        &self,
+        mark: Mark,
+        known: &BTreeMap<u64, (i64, SeqNum)>,
+        differences: &mut BTreeMap<u64, i64>,
+    ) -> Result<bool> {
+        let engine = self.engine();
+        let feed = match engine.changes(mark.position) {
+            Ok(feed) => feed,
+            Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Invalid) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let (next, mark, mut is_met) = (mark.next, mark.encode(), false);
+        for commit in feed {
+            let commit = match commit {
+                Ok(commit) => commit,
+                Err(error) if error.kind() == ErrorKind::Gone => return Ok(false),
+                Err(error) => return Err(error.into()),
+            };
+            let marks = |change: &spinney::Change<'_>| change.table == self.table.id() && change.value == mark;
+            is_met = is_met || commit.changes().iter().any(|change| marks(change) && change.key == COUNTS.as_bytes());
+            let Some(note) = Note::decode(commit.note()) else { continue };
+            for (number, difference) in note.counts {
+                if known.get(&number).map_or(number >= next, |(_, newest)| commit.seqnum > *newest) {
+                    *differences.entry(number).or_default() += difference;
+                }
+            }
+        }
+        Ok(is_met)
+    }
+
+    /// Stores the counts when there is much log behind the mark, or the log before it is given up.
+    pub fn store_counts_when_due(&self) {
+        let (engine, position) = (self.engine(), self.counts.position.load(Ordering::Relaxed));
+        let is_due = engine.log_end().0.saturating_sub(position) >= LOG_BYTES || engine.log_start().0 > position;
+        if !is_due || engine.is_read_only() {
+            return;
+        }
+        if let Some(_storing) = self.counts.storing.try_lock() {
+            // The next operation tells what is wrong with the engine.
+            drop(self.store_counts(Batch::new(), WAIT, false));
+        }
+    }
+
+    /// Stores counts that have changed, with what else the batch has. Other threads must not do it at the same time.
+    fn store_counts(&self, mut batch: Batch, wait: Duration, is_last: bool) -> Result<()> {
+        let engine = self.engine();
+        // Before the marks of collections are looked at: commits up to here have set theirs.
+        let position = engine.log_end();
+        let next = self.stored_number()?;
+        for state in self.collections() {
+            if !state.documents.take_changed() {
+                continue;
+            }
+            let key = key_of(state.number);
+            match state.at_rest(engine, wait) {
+                Some(AtRest { count: Some(count), snapshot, .. }) => {
+                    batch.put(&self.table, key, pair(count.cast_unsigned(), snapshot.seqnum().0));
+                }
+                Some(_) => batch.delete(&self.table, key),
+                None => {
+                    batch.delete(&self.table, key);
+                    state.documents.change();
+                }
+            }
+        }
+        batch.put(&self.table, COUNTS, Mark { position, random: self.random(), next, is_last }.encode());
+        engine.write(&batch)?;
+        self.counts.position.store(position.0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Stores the counts for the next open: nothing is written after this.
+    pub(super) fn store_last_counts(&self) {
+        if !self.engine().is_read_only() && !self.collections().is_empty() {
+            // What is closed already, or cannot be written, is counted again.
+            drop(self.store_counts(Batch::new(), LAST_WAIT, true));
+        }
+    }
+
+    fn collections(&self) -> Vec<Arc<CollectionState>> {
+        let names = self.names.read();
+        let states = names.values().filter_map(|entry| match entry {
+            Entry::Collection(state) => Some(Arc::clone(state)),
+            Entry::View(_) => None,
+        });
+        states.collect()
+    }
+}
