@@ -12,6 +12,8 @@ pub(super) const KILLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kills.py");
 pub(super) const REPLICA_FAULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/replica_faults.py");
 /// The script that tells how long a replica set is without a primary.
 pub(super) const REPLICA_FAILOVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/replica_failover.py");
+/// The script that tells how fast a member is replaced.
+pub(super) const REPLICA_REPLACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/replica_replace.py");
 
 /// Runs a script with `[--python PATH] [--binary PATH] [ARGUMENTS ..]`; the others are those of the script.
 pub(super) fn command(script: &str, arguments: &[&str]) -> Result<(), String> {

@@ -74,6 +74,9 @@ Usage: cargo xtask <command>
                       plays so many rounds (default 500) of faults on a replica set of real processes, in network namespaces where
                       that is allowed, while clients write by pymongo; checks that their histories are linearizable and under snapshot
                       isolation, that nothing acknowledged is lost and that all members are equal
+  replica-replace [--python <path>] [--binary <path>] [--gigabytes <n>] [--seconds <s>] [--threads <n>] [--folder <dir>]
+                      tells how fast a member of so many gigabytes (default 10) that lost its database gets a copy of the primary's,
+                      and what the primary's clients feel of it; it takes five times the space
   page-test [--driver <path>] [--binary <path>]
                       the page of the server in Chromium, by ChromeDriver, without a window, on a laptop and on a phone, light and
                       dark: it shows what there is, follows it, and is no wider than the window; pictures are under target/page/
@@ -162,6 +165,7 @@ fn main() -> ExitCode {
         ["conformance", arguments @ ..] => conformance::command(arguments),
         ["kills", arguments @ ..] => faults::command(faults::KILLS, arguments),
         ["replica-failover", arguments @ ..] => faults::command(faults::REPLICA_FAILOVER, arguments),
+        ["replica-replace", arguments @ ..] => faults::command(faults::REPLICA_REPLACE, arguments),
         ["replica-faults", arguments @ ..] => faults::command(faults::REPLICA_FAULTS, arguments),
         ["page-test", arguments @ ..] => page::command(arguments),
         ["python", arguments @ ..] => python::command(arguments),

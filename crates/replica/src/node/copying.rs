@@ -5,25 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spinney::base::codec::Malformed;
-use spinney::base::num::u64_of;
+use spinney::base::num::{u64_of, usize_of};
 use spinney_document::base::{Environment, System};
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep};
 
 use super::core::Core;
 use super::messages::{self, COPY, HELLO};
+use super::receiving::{Receiving, wait_for};
 use crate::base::caller::Caller;
 use crate::base::config::Member;
 use crate::base::error::{Error, Result};
-use crate::entry::copying::CopyStep;
+use crate::entry::copying::{CopiedFile, CopyStep};
 use crate::entry::hello::Hello;
 use crate::raft::network::{SendCopy, Sent};
 use crate::storage::applier::Target;
-use crate::storage::copies::{Incoming, Outgoing};
+use crate::storage::copies::Outgoing;
 use crate::storage::rows::Rows;
 
 /// Bytes of a file in one message.
-const PART_BYTES: u64 = 1 << 20;
+const PART_BYTES: u64 = 2 << 20;
 
 /// How long a member may take for a step; the last one makes all files durable.
 const STEP_TIMEOUT: Duration = Duration::from_secs(120);
@@ -71,16 +72,24 @@ async fn send_copy(
         caller.call(&member, message, STEP_TIMEOUT)
     };
     step(CopyStep::Begin { copy, term, applied, files: outgoing.files.clone() }).await?;
-    for (file, copied) in outgoing.files.iter().enumerate() {
-        let mut offset = 0;
-        while offset < copied.bytes {
-            let source = Arc::clone(&outgoing);
-            let read = spawn_blocking(move || source.read(file, offset, PART_BYTES));
-            let bytes = read.await.map_err(io::Error::other)??;
-            let next = offset + u64_of(bytes.len());
-            step(CopyStep::Part { copy, file: u64_of(file), offset, bytes }).await?;
-            offset = next;
+    let parts = |(file, copied): (usize, &CopiedFile)| {
+        let offsets = (0..copied.bytes).step_by(usize_of(PART_BYTES));
+        offsets.map(move |offset| (file, offset))
+    };
+    // A part is read while the one before is on its way.
+    let mut reading = None;
+    for (file, offset) in outgoing.files.iter().enumerate().flat_map(parts) {
+        let source = Arc::clone(&outgoing);
+        let next = spawn_blocking(move || {
+            let bytes = source.read(file, offset, PART_BYTES)?;
+            Ok(CopyStep::Part { copy, file: u64_of(file), offset, bytes })
+        });
+        if let Some(read) = reading.replace(next) {
+            step(part_of(read).await?).await?;
         }
+    }
+    if let Some(read) = reading {
+        step(part_of(read).await?).await?;
     }
     step(CopyStep::End { copy }).await?;
     let begun = Instant::now();
@@ -93,6 +102,10 @@ async fn send_copy(
         }
     }
     Err(io::ErrorKind::TimedOut.into())
+}
+
+async fn part_of(read: JoinHandle<io::Result<CopyStep>>) -> io::Result<CopyStep> {
+    read.await.map_err(io::Error::other)?
 }
 
 impl Core {
@@ -109,21 +122,24 @@ impl Core {
                     return Err(Error::Malformed("a copy from a primary of the past"));
                 }
                 let dir = self.applier.rows().engine().path().to_owned();
-                let incoming = Incoming::begin(&dir, copy, files).map_err(refuse)?;
-                *self.incoming.lock() = Some((incoming, applied));
+                let receiving = Receiving::begin(&dir, copy, applied, files).map_err(refuse)?;
+                *self.incoming.lock() = Some(receiving);
             }
             CopyStep::Part { copy, file, offset, bytes } => {
-                let mut incoming = self.incoming.lock();
-                let known = incoming.as_mut().filter(|(incoming, _)| incoming.copy == copy);
-                let (incoming, _) = known.ok_or(Error::Malformed("a part of a copy that did not begin"))?;
-                incoming.write(file, offset, &bytes).map_err(refuse)?;
+                let synced = {
+                    let mut receiving = self.incoming.lock();
+                    let known = receiving.as_mut().filter(|receiving| receiving.copy() == copy);
+                    let receiving = known.ok_or(Error::Malformed("a part of a copy that did not begin"))?;
+                    receiving.write(file, offset, &bytes).map_err(refuse)?
+                };
+                wait_for(synced).await.map_err(refuse)?;
             }
             CopyStep::End { copy } => {
-                let taken = self.incoming.lock().take().filter(|(incoming, _)| incoming.copy == copy);
-                let (mut incoming, applied) = taken.ok_or(Error::Malformed("the end of a copy that did not begin"))?;
-                if !incoming.sync().map_err(refuse)? {
+                let taken = self.incoming.lock().take().filter(|receiving| receiving.copy() == copy);
+                let taken = taken.ok_or(Error::Malformed("the end of a copy that did not begin"))?;
+                let Some((incoming, applied)) = taken.end().await.map_err(refuse)? else {
                     return Err(Error::Malformed("the end of a copy that lacks parts"));
-                }
+                };
                 // From here on nothing is acknowledged that the copy lacks.
                 self.consensus()?.end().await;
                 if self.log.ends().1 <= Some(applied) {

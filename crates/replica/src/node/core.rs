@@ -10,6 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::receiving::Receiving;
 use crate::base::caller::Caller;
 use crate::base::config::Config;
 use crate::base::error::{Error, Result};
@@ -17,12 +18,10 @@ use crate::base::settings::Settings;
 use crate::base::status::{MemberStatus, Role, Status};
 use crate::base::watched;
 use crate::entry::hello::Program;
-use crate::entry::log_entry::LogId;
 use crate::raft::consensus::{Consensus, Outcome};
 use crate::raft::types::Peer;
 use crate::raft::view::{State, View};
 use crate::storage::applier::Applier;
-use crate::storage::copies::Incoming;
 use crate::storage::log::Log;
 
 /// What other threads wait for a change of.
@@ -82,7 +81,7 @@ pub(crate) struct Core {
     /// Whether the database has collections.
     pub(crate) has_data: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     /// The copy that is received, and the place of the last entry that it has at the least.
-    pub(crate) incoming: Mutex<Option<(Incoming, LogId)>>,
+    pub(crate) incoming: Mutex<Option<Receiving>>,
     /// The programs of other members by their ids, as they told last.
     pub(crate) programs: Mutex<BTreeMap<u64, Program>>,
     /// Held while it is found out whose files are gone.

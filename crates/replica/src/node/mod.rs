@@ -11,6 +11,7 @@ pub(crate) mod members;
 mod messages;
 pub(crate) mod pending;
 pub(crate) mod proposals;
+mod receiving;
 #[cfg(test)]
 mod simulation;
 mod start;

@@ -29,6 +29,9 @@ const REPLICA: &str = "replica";
 const LOG: &str = "log";
 const CURRENT: &str = "CURRENT";
 
+/// Bytes that are received before they are made durable while others come.
+const SYNC_BYTES: u64 = 32 << 20;
+
 /// A checkpoint that is sent. Dropped, it is removed.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
@@ -82,6 +85,8 @@ pub(crate) struct Incoming {
     /// Bytes of each file so far, which come in their order.
     received: Vec<u64>,
     open: Option<(usize, Arc<dyn File>)>,
+    /// Bytes that came since a file was synced.
+    unsynced: u64,
 }
 
 impl Incoming {
@@ -104,7 +109,7 @@ impl Incoming {
             open(&dir.join(path), Access::CreateNew)?;
         }
         let received = vec![0; files.len()];
-        Ok(Self { copy, dir, files, received, open: None })
+        Ok(Self { copy, dir, files, received, open: None, unsynced: 0 })
     }
 
     /// Writes a part. A part that was received already is passed over.
@@ -130,8 +135,16 @@ impl Incoming {
         if let Some((_, open)) = &self.open {
             open.write_at(bytes, offset)?;
         }
+        self.unsynced += end - *received;
         *received = end;
         Ok(())
+    }
+
+    /// The file to sync now, so that the disk is not idle until all has come.
+    pub(crate) fn due(&mut self) -> Option<Arc<dyn File>> {
+        let (_, file) = self.open.as_ref().filter(|_| self.unsynced >= SYNC_BYTES)?;
+        self.unsynced = 0;
+        Some(Arc::clone(file))
     }
 
     /// Makes all that was received durable; whether it is all.
