@@ -249,6 +249,46 @@ def test_a_step_down_is_followed_without_an_error(replicas, client):
     assert ids(client.shop.orders) == list(range(-1, writer.next))
 
 
+def test_each_member_has_its_own_profile(replicas, client):
+    client.shop.orders.insert_one({"_id": 1})
+    secondary = next(member for member in replicas.members if member is not replicas.primary(client))
+    with secondary.client() as direct:
+        shop = direct.get_database("shop", read_preference=ReadPreference.SECONDARY)
+        until(lambda: ids(shop.orders) == [1], "the secondary has the document")
+        assert shop.command("profile", 2, slowms=0, sampleRate=1.0)["was"] == 0
+        list(shop.orders.find({"_id": 1}, comment="on a secondary"))
+        found = until(lambda: shop["system.profile"].find_one({"command.comment": "on a secondary"}), "it is profiled")
+        assert found["ns"] == "shop.orders" and found["planSummary"] == "IDHACK"
+        by_pipeline = shop["system.profile"].aggregate([{"$match": {"op": "query"}}, {"$count": "n"}])
+        assert list(by_pipeline)[0]["n"] >= 2
+        shop.command("profile", 1, filter={"command.comment": "by the filter"})
+        list(shop.orders.find({}, comment="by the filter"))
+        list(shop.orders.find({}, comment="passed over"))
+        comments = shop["system.profile"].distinct("command.comment")
+        assert "by the filter" in comments and "passed over" not in comments
+        with pytest.raises(NotPrimaryError):
+            shop["system.profile"].insert_one({})
+        assert shop.command("profile", 0, filter="unset")["was"] == 1
+        # A restart keeps what was profiled.
+        count = shop["system.profile"].count_documents({})
+        secondary.end()
+        secondary.start()
+        until(lambda: shop["system.profile"].count_documents({}) == count, "it is there after a restart")
+    # No other member has it, and writes of clients are refused where there is one.
+    assert "system.profile" not in client.shop.list_collection_names()
+    client.shop.command("profile", 2)
+    with pytest.raises(OperationFailure) as refused:
+        client.shop["system.profile"].delete_many({})
+    assert refused.value.code == 73
+    with pytest.raises(OperationFailure) as refused:
+        client.shop.drop_collection("system.profile")
+    assert refused.value.code == 20
+    client.shop.command("profile", 0)
+    client.drop_database("shop")
+    with secondary.client() as direct:
+        until(lambda: "shop" not in direct.list_database_names(), "it goes with its database")
+
+
 def config_with(client, change):
     config = client.admin.command("replSetGetConfig")["config"]
     change(config["members"])

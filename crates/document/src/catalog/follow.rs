@@ -124,8 +124,20 @@ impl Catalog {
         // A transaction may add documents to a collection that it creates.
         self.follow_rows(followed.put, &followed.gone)?;
         self.follow_documents(&followed.collections, note);
+        for event in &note.events {
+            self.follow_event(event.view())?;
+        }
         note.session.clone().into_iter().for_each(|session| self.recorder().remember(session));
         Ok(())
+    }
+
+    /// A database that another member has dropped: its profile here goes too.
+    fn follow_event(&self, event: Document<'_>) -> Result<()> {
+        let text = |name| event.get(name).and_then(|value| value.as_str());
+        match (text("op"), text("ns")) {
+            (Some("dropDatabase"), Some(database)) => self.drop_own_of(database),
+            _ => Ok(()),
+        }
     }
 
     /// A commit that this process made was applied, and the thread that made it did not wait for that.
@@ -181,6 +193,9 @@ impl Catalog {
         let mut names = self.names.write();
         let mut left = Vec::new();
         for namespace in gone.iter().chain(entries.iter().map(|(namespace, _)| namespace)) {
+            if names.get(namespace).is_some_and(Entry::is_own) {
+                continue;
+            }
             if let Some(Entry::Collection(state)) = names.remove(namespace)
                 && !kept.contains(&state.number)
             {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use spinney::{Snapshot, Transaction};
 
 use super::index_spec::IndexSpec;
+use super::own::refuse_own;
 use super::record::event;
 use super::registry::{Catalog, not_found};
 use super::row;
@@ -29,6 +30,7 @@ impl Catalog {
     /// `CannotCreateIndex` (67) beyond 64 indexes with that of `_id`; those of [`CollectionState::change`] and of the
     /// engine.
     pub fn add_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<(Vec<Arc<Index>>, Snapshot)> {
+        refuse_own(state, "an index")?;
         let mut next = self.changing.lock();
         state.change(self.change_wait(), |schema| {
             let snapshot = self.engine().snapshot();
@@ -54,6 +56,7 @@ impl Catalog {
     /// # Errors
     /// As [`Self::add_indexes`].
     pub fn add_again(&self, state: &CollectionState, spec: &IndexSpec) -> Result<(Arc<Index>, Snapshot)> {
+        refuse_own(state, "an index")?;
         let mut next = self.changing.lock();
         state.change(self.change_wait(), |schema| {
             let snapshot = self.engine().snapshot();

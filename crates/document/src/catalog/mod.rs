@@ -23,6 +23,8 @@ pub mod index_spec;
 mod indexes;
 pub mod namespace;
 pub mod options;
+pub mod own;
+mod own_changes;
 pub mod record;
 pub mod registry;
 mod row;

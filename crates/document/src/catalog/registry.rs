@@ -17,6 +17,7 @@ use super::counts::Counts;
 use super::index_spec::{IndexSpec, StorageSpec};
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
+use super::own::{Own, is_own_number, is_profile, refuse_own};
 use super::record::{Past, Recorder, database_event, event, is_record};
 use super::row::{self, NUMBER_KEY, Row};
 use super::state::{CollectionState, Index, Schema};
@@ -51,7 +52,7 @@ impl Entry {
         }
     }
 
-    fn has_options(&self, options: &CollectionOptions) -> bool {
+    pub(super) fn has_options(&self, options: &CollectionOptions) -> bool {
         match self {
             Self::Collection(state) => state.schema().options.document() == options.document(),
             Self::View(view) => view.document() == options.document(),
@@ -80,6 +81,7 @@ pub struct Catalog {
     /// Held from before the row of a new name is committed to when `names` has it. Nothing else is waited for within it
     /// but the commit.
     pub(super) arrivals: Mutex<()>,
+    pub(super) own: Mutex<Own>,
     /// How many milliseconds a change of a collection waits for transactions. It orders nothing.
     change_wait_ms: AtomicU64,
     /// How many transactions are open that lock what they write.
@@ -137,6 +139,7 @@ impl Catalog {
             names,
             changing,
             arrivals: Mutex::default(),
+            own: Mutex::default(),
             change_wait_ms: AtomicU64::new(CHANGE_WAIT_MS),
             locking,
             recorder,
@@ -167,16 +170,22 @@ impl Catalog {
             catalog.names.write().insert(namespace, entry);
         }
         catalog.recover_counts()?;
-        if read_only {
-            return Ok(catalog);
-        }
-        for table in catalog.engine.tables()? {
-            let ours = if is_member { is_spill(table.name()) } else { is_ours(table.name()) || is_spill(table.name()) };
-            if ours && !tables.contains(table.name()) {
-                catalog.engine.drop_table(table.name())?;
-            }
+        catalog.open_own()?;
+        if !read_only {
+            catalog.drop_left(&tables)?;
         }
         Ok(catalog)
+    }
+
+    /// Drops tables that no row names; those of collections and indexes only where no set decides on them.
+    fn drop_left(&self, named: &BTreeSet<String>) -> Result<()> {
+        for table in self.engine.tables()? {
+            let name = table.name();
+            if (is_spill(name) || is_ours(name) && self.committer.is_none()) && !named.contains(name) {
+                self.engine.drop_table(name)?;
+            }
+        }
+        Ok(())
     }
 
     /// Drops what an earlier process or primary has left half done: collections that were filled to replace others,
@@ -188,7 +197,9 @@ impl Catalog {
     pub fn clean_up(&self) -> Result<()> {
         for (namespace, entry) in self.list(None) {
             let Entry::Collection(state) = entry else { continue };
-            if namespace.collection().starts_with(TEMPORARY_PREFIX) {
+            // Each member has its own profiles now.
+            let is_of_the_set = is_profile(&namespace) && !is_own_number(state.number);
+            if namespace.collection().starts_with(TEMPORARY_PREFIX) || is_of_the_set {
                 self.drop_namespace(&namespace)?;
                 continue;
             }
@@ -325,6 +336,9 @@ impl Catalog {
     /// # Errors
     /// `NamespaceExists` (48) when there is one with other options; `DatabaseDifferCase` (13297); those of the engine.
     pub fn create(&self, namespace: &Namespace, options: CollectionOptions) -> Result<Entry> {
+        if self.is_created_own(namespace) {
+            return self.create_own(namespace, options);
+        }
         let mut next = self.changing.lock();
         let _arriving = self.arrivals.lock();
         if let Some(entry) = self.find(namespace).filter(|entry| entry.has_options(&options)) {
@@ -415,6 +429,11 @@ impl Catalog {
     /// # Errors
     /// `LockTimeout` (24) while a transaction writes to the collection; those of the engine.
     pub fn drop_namespace(&self, namespace: &Namespace) -> Result<bool> {
+        if let Some(Entry::Collection(state)) = self.find(namespace)
+            && is_own_number(state.number)
+        {
+            return self.drop_own(namespace, &state).map(|()| true);
+        }
         let _changing = self.changing.lock();
         let Some(entry) = self.find(namespace) else { return Ok(false) };
         let tables = match &entry {
@@ -457,6 +476,11 @@ impl Catalog {
         if from == to {
             return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, "Can't rename a collection to itself"));
         }
+        refuse_own(&state, "a change of the name")?;
+        if self.is_created_own(to) {
+            let what = format!("{to} is not possible as a name: each member has a collection of this name for itself");
+            return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
+        }
         let target = self.find(to).filter(|_| drop_target);
         if target.is_none() {
             self.check_new(to).map_err(|error| match error.code() {
@@ -483,6 +507,7 @@ impl Catalog {
         let _changing = self.changing.lock();
         match (self.find(with), self.find(name)) {
             (Some(Entry::Collection(state)), Some(Entry::Collection(target))) => {
+                refuse_own(&target, "a replacement")?;
                 self.rename_over(state, with, &target, name, fill)
             }
             _ => Err(not_found(&format!("ns does not exist: {name}"))),
@@ -548,6 +573,9 @@ impl Catalog {
     /// # Errors
     /// What `change` says; those of [`CollectionState::change`] and of the engine.
     pub fn modify(&self, state: &CollectionState, change: impl FnOnce(&mut Schema) -> Result<()>) -> Result<()> {
+        if is_own_number(state.number) {
+            return self.modify_own(state, change);
+        }
         let _changing = self.changing.lock();
         state.change(self.change_wait(), |schema| {
             let mut changed = schema.clone();
@@ -621,7 +649,7 @@ impl Catalog {
         self.environment.random()
     }
 
-    fn new_uuid(&self) -> [u8; 16] {
+    pub(super) fn new_uuid(&self) -> [u8; 16] {
         let bits = u128::from(self.environment.random()) << 64 | u128::from(self.environment.random());
         // Version 4, variant 1.
         let bits = bits & !(0xF << 76) & !(0b11 << 62) | 4 << 76 | 0b10 << 62;

@@ -7,9 +7,18 @@ use crate::aggregate::sorter::TABLE_PREFIX as SPILL_PREFIX;
 /// The table of the catalog itself.
 pub(super) const CATALOG: &str = "catalog";
 
+/// The table of the rows of the collections that a member of a replica set has for itself.
+pub(super) const OWN_CATALOG: &str = "catalog-own";
+
+/// Collections with this number and later ones are those that a member of a replica set has for itself, as are indexes.
+pub(super) const FIRST_OWN: u64 = 1 << 62;
+
 /// The name of the table of a collection's documents.
 pub(super) fn collection_table(number: u64) -> String {
-    format!("c-{number}")
+    match number.checked_sub(FIRST_OWN) {
+        Some(number) => format!("oc-{number}"),
+        None => format!("c-{number}"),
+    }
 }
 
 /// The number of the collection whose documents a table of this name has.
@@ -20,7 +29,10 @@ pub fn collection_number(table: &str) -> Option<u64> {
 
 /// The name of the table of an index.
 pub(super) fn index_table(number: u64) -> String {
-    format!("i-{number}")
+    match number.checked_sub(FIRST_OWN) {
+        Some(number) => format!("oi-{number}"),
+        None => format!("i-{number}"),
+    }
 }
 
 /// The options of the tables of collections and indexes.
@@ -31,6 +43,12 @@ pub(super) fn table_options(layout: Layout) -> TableOptions {
 /// Whether a table of this name is a collection's or an index's.
 pub(super) fn is_ours(name: &str) -> bool {
     ["c-", "i-"].iter().any(|prefix| is_numbered(name, prefix))
+}
+
+/// The number, less [`FIRST_OWN`], of a table of this name of a collection that a member of a replica set has for
+/// itself.
+pub(super) fn own_number(name: &str) -> Option<u64> {
+    ["oc-", "oi-"].iter().find_map(|prefix| name.strip_prefix(prefix)?.parse().ok())
 }
 
 /// Whether a table of this name is one of what a pipeline did not keep in memory.

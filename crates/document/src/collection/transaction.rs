@@ -17,6 +17,7 @@ use super::created::Created;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{DocumentBuf, Value};
 use crate::catalog::index_entry::{EncodedId, IndexEntry};
+use crate::catalog::own::is_own_number;
 use crate::catalog::{Catalog, CollectionOptions, CollectionState, Index, IndexSpec, Namespace, Schema, SchemaGuard};
 use crate::exec::stored::{Documents, StoredDocument};
 use crate::keys::{KeySet, encode_id};
@@ -242,7 +243,12 @@ impl DocumentTransaction {
             added,
             ..
         } = self;
-        if has_written {
+        let is_own = held.iter().any(|(number, _)| is_own_number(*number));
+        if is_own && !held.iter().all(|(number, _)| is_own_number(*number)) {
+            let what = "a transaction writes to a collection that each member has for itself, and to another one";
+            return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
+        }
+        if has_written && !is_own {
             let time = catalog.recorder().tick(catalog.engine());
             let changes = journal.map(Journal::finish);
             let note = Note {
@@ -255,9 +261,9 @@ impl DocumentTransaction {
             };
             txn.note(note.encode());
         }
-        let is_agreed_on = catalog.committer().is_some();
-        if is_agreed_on && !held.iter().all(|(_, guard)| guard.is_current()) {
-            let what = "another member of the replica set has changed a collection meanwhile";
+        let is_agreed_on = catalog.committer().is_some() && !is_own;
+        if (is_agreed_on || is_own) && !held.iter().all(|(_, guard)| guard.is_current()) {
+            let what = "another member of the replica set has changed a collection meanwhile, or a profile was dropped";
             return Err(claims.labeled(Error::new(ErrorCode::WRITE_CONFLICT, what)));
         }
         let applied = move || {
@@ -272,6 +278,7 @@ impl DocumentTransaction {
         let committed = match created {
             // The names of collections are to be known before anything else is told of them.
             Some(created) => created.commit(|| catalog.commit_transaction(txn, durability, None).map(|()| applied())),
+            None if is_own => catalog.commit_own(txn, durability).map(|()| applied()),
             None if is_agreed_on => catalog.commit_transaction(txn, durability, Some(Box::new(applied))),
             None => catalog.commit_transaction(txn, durability, None).map(|()| applied()),
         };

@@ -8,6 +8,7 @@ use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf, long_of};
+use crate::catalog::own::is_profile;
 use crate::catalog::{CollectionOptions, Entry, IndexSpec, Namespace, Schema};
 use crate::collation::Collation;
 use crate::expr::value::truth;
@@ -218,6 +219,10 @@ fn check_id_index(call: &Call<'_>) -> Result<()> {
 
 fn drop_collection(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;
+    if is_profile(&namespace) && call.state.profiler.of(call.request.database).level > 0 {
+        let what = "turn off profiling before dropping system.profile collection";
+        return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
+    }
     let mut reply = Reply::new();
     let indexes = match &entry {
         Some(Entry::Collection(state)) => Some(index_count(&state.schema())),

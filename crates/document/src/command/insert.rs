@@ -6,6 +6,7 @@ use super::reply::{append_write_errors, count};
 use super::spec::{Field, FieldType, Privilege, Target};
 use super::state::Counters;
 use super::statement_ids::StatementIds;
+use super::written::check_target;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Kind;
@@ -49,12 +50,12 @@ fn insert(call: &Call<'_>) -> Result<Reply> {
     let (namespace, options) = (call.entry()?.0, call.write_options()?);
     let ordered = call.flag("ordered").unwrap_or(true);
     let ids = StatementIds::of(call, documents.len())?;
-    let (inserted, before) = match call.collection_or_create(&namespace) {
+    let (inserted, before) = match check_target(&namespace).and_then(|()| call.collection_or_create(&namespace)) {
         Ok(collection) => {
             call.scoped.scope.insert(&collection, &documents, |at| ids.get(at), ordered, options, || call.check())?
         }
-        // A view takes no documents.
-        Err(error) if error.code() == ErrorCode::COMMAND_NOT_SUPPORTED_ON_VIEW => {
+        // A view takes no documents, and a profile those of the profiler.
+        Err(error) if error.code() == ErrorCode::COMMAND_NOT_SUPPORTED_ON_VIEW || check_target(&namespace).is_err() => {
             (InsertMany { inserted: 0, errors: vec![(0, error)] }, Vec::new())
         }
         Err(error) => return Err(error),

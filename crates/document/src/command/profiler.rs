@@ -160,7 +160,8 @@ impl Verdict {
         self.filter.as_ref().is_none_or(|filter| filter.filter.matches(document.view()).unwrap_or(false))
     }
 
-    /// Writes a document to the profile of a database, a capped collection of [`PROFILE_BYTES_MAX`].
+    /// Writes a document to the profile of a database, a capped collection of [`PROFILE_BYTES_MAX`]. Each member of a
+    /// replica set has its own.
     ///
     /// # Errors
     /// Those of the engine.

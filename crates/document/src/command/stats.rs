@@ -14,6 +14,7 @@ use crate::base::num::{nearest_f64, u64_of};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Value};
 use crate::catalog::index_spec::ID_INDEX;
+use crate::catalog::own::is_profile;
 use crate::catalog::{CollectionState, Entry, Namespace};
 use crate::exec::Execution;
 use crate::expr::value::int;
@@ -189,6 +190,10 @@ fn db_hash(call: &Call<'_>) -> Result<Reply> {
     reply.append("host", &super::host::name()).open_document("collections");
     for (namespace, entry) in call.state.database.catalog().list(Some(call.request.database)) {
         let Entry::Collection(state) = entry else { continue };
+        // Each member of a replica set has a profile of its own.
+        if is_profile(&namespace) {
+            continue;
+        }
         if !wanted.is_empty() && !wanted.contains(&namespace.collection()) {
             continue;
         }

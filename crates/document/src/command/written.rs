@@ -3,6 +3,7 @@
 use super::call::Call;
 use crate::base::{Error, ErrorCode, Result};
 use crate::catalog::Namespace;
+use crate::catalog::own::is_profile;
 use crate::collection::{Collection, WriteOptions};
 
 /// The collection that statements write to.
@@ -17,8 +18,9 @@ impl Written<'_, '_> {
     /// The collection; nothing when there is none and it is not to be created.
     ///
     /// # Errors
-    /// `CommandNotSupportedOnView` (166); those of creating a collection.
+    /// `CommandNotSupportedOnView` (166); those of [`check_target`] and of creating a collection.
     pub(super) fn collection(&self, create: bool) -> Result<Option<Collection>> {
+        check_target(&self.namespace)?;
         let found = if create {
             Some(self.call.collection_or_create(&self.namespace)?)
         } else {
@@ -26,6 +28,17 @@ impl Written<'_, '_> {
         };
         Ok(found.map(|collection| collection.watched(&self.call.interrupt)))
     }
+}
+
+/// Refuses statements that write to what the profiler alone writes to.
+///
+/// # Errors
+/// `InvalidNamespace` (73).
+pub(super) fn check_target(namespace: &Namespace) -> Result<()> {
+    if is_profile(namespace) {
+        return Err(Error::new(ErrorCode::INVALID_NAMESPACE, format!("cannot write to {namespace}")));
+    }
+    Ok(())
 }
 
 /// Whether an error ends the whole command, not its statement alone.

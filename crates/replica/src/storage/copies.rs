@@ -17,6 +17,7 @@ use std::sync::Arc;
 use spinney::base::codec::Decoder;
 use spinney::base::num::{u64_of, usize_of};
 use spinney::env::{Access, Env, File, OpenOptions};
+use spinney_document::catalog::own::forget_own;
 
 use super::rows::Rows;
 use crate::entry::copying::CopiedFile;
@@ -220,7 +221,8 @@ pub fn install_copy(dir: impl AsRef<Path>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Gives a database that was just put in place of another its member's identity and vote again.
+/// Gives a database that was just put in place of another its member's identity and vote again, and forgets what the
+/// other member had for itself alone.
 ///
 /// # Errors
 /// Those of the engine and of the file system.
@@ -235,6 +237,8 @@ pub(crate) fn adopt_copy(rows: &Rows) -> spinney::Result<()> {
         Ok(kept) => {
             let mut input = Decoder::new(&kept);
             let identity = input.u64().map_err(|_| failed(&"the file makes no sense"))?;
+            // Profiles are of the member that they tell of.
+            forget_own(rows.engine())?;
             rows.restart_log(input.rest(), identity)?;
             fs::remove_file(&path).and_then(|()| sync_dir(rows.engine().path())).map_err(|error| failed(&error))
         }

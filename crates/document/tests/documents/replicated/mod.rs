@@ -2,6 +2,7 @@
 //! one that applies crashes, and when they change their parts in the middle of a statement.
 
 mod member;
+mod own;
 mod streams;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
