@@ -32,6 +32,9 @@ const SEARCH_DOCUMENTS: u64 = 300;
 /// The parts of the key space of which it is known from the beginning how many documents they have.
 const PARTS: u64 = 128;
 
+/// The most parts, however many the estimates ask for.
+const PARTS_MAX: usize = 4096;
+
 /// The most steps of a search for a cell.
 const STEPS_MAX: usize = 256;
 
@@ -93,7 +96,8 @@ impl KeySpace {
     fn parts(&self, whole: Part, most: u64) -> Result<Vec<(Part, u64)>> {
         let (mut open, mut parts, mut sum) = (vec![whole], Vec::new(), 0);
         while let Some(part) = open.pop() {
-            match self.halves(&part, most)? {
+            let may_split = parts.len() + open.len() < PARTS_MAX;
+            match if may_split { self.halves(&part, most)? } else { None } {
                 Some((below, above)) => open.extend([above, below]),
                 None => {
                     sum += part.documents;
