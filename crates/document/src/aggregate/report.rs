@@ -37,7 +37,8 @@ pub(super) fn read(_: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stag
         "$planCacheStats" => check_plans(spec)?,
         "$currentOp" => check_operations(spec)?,
         "$listSessions" | "$listLocalSessions" => check_sessions(name, spec)?,
-        "$listClusterCatalog" => check_catalog(spec)?,
+        "$listClusterCatalog" => check_choices(name, spec, &["shards", "balancingConfiguration"])?,
+        "$querySettings" => check_choices(name, spec, &["showDebugQueryShape"])?,
         _ => {}
     }
     Ok(vec![Arc::new(Told(Report { name, spec: DocumentBuf::from(spec) }))])
@@ -73,6 +74,7 @@ fn no_document(name: &str, value: &Value<'_>) -> Error {
         "$listClusterCatalog" => {
             error(9_621_302, format!("$listClusterCatalog must take a nested object but found: {kind}"))
         }
+        "$querySettings" => error(7_746_800, format!("$querySettings must take a nested object but found: {kind}")),
         "$indexStats" => error(28803, "The $indexStats stage specification must be an empty object"),
         "$planCacheStats" => Error::new(
             ErrorCode::FAILED_TO_PARSE,
@@ -170,14 +172,14 @@ fn check_sessions(name: &str, spec: Document<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `$listClusterCatalog` takes two choices.
-fn check_catalog(spec: Document<'_>) -> Result<()> {
+/// Checks a stage that takes choices alone.
+fn check_choices(stage: &str, spec: Document<'_>, choices: &[&str]) -> Result<()> {
     for element in spec {
-        if element.name != "shards" && element.name != "balancingConfiguration" {
-            return Err(unknown("$listClusterCatalog", element.name));
+        if !choices.iter().any(|choice| element.name == *choice) {
+            return Err(unknown(stage, element.name));
         }
         if !matches!(element.value, Value::Bool(_)) {
-            return Err(mismatch("$listClusterCatalog", element.name, &element.value, "bool"));
+            return Err(mismatch(stage, element.name, &element.value, "bool"));
         }
     }
     Ok(())

@@ -66,4 +66,6 @@ table! {
         OfServer, OverDatabases, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
     "$listClusterCatalog" => report::read,
         OfServer, OverDatabases, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
+    "$querySettings" => report::read,
+        OfServer, OverDatabases, OutsideFacets, OutsideTransactions, Unstable, ReadsLocally;
 }

@@ -130,6 +130,7 @@ codes! {
     DATABASE_DIFFER_CASE = 13297 "DatabaseDifferCase";
     BSON_OBJECT_TOO_LARGE = 10334 "BSONObjectTooLarge";
     DUPLICATE_KEY = 11000 "DuplicateKey";
+    QUERY_REJECTED_BY_SETTINGS = 411 "QueryRejectedBySettings";
     CONVERSION_FAILURE = 241 "ConversionFailure";
     DIVIDE_BY_ZERO = 16608 "Location16608";
     NO_SUCH_KEY = 4 "NoSuchKey";

@@ -40,10 +40,18 @@ impl IndexFilter {
     /// Whether the index with a name and a key pattern may be used.
     #[must_use]
     pub fn allows(&self, name: &str, pattern: Document<'_>) -> bool {
-        self.indexes.iter().any(|index| match index {
-            NamedIndex::Name(allowed) => allowed == name,
-            NamedIndex::Pattern(allowed) => equal(&Value::Document(allowed.view()), &Value::Document(pattern)),
-        })
+        self.indexes.iter().any(|index| index.is(name, pattern))
+    }
+}
+
+impl NamedIndex {
+    /// Whether it names the index with a name and a key pattern.
+    #[must_use]
+    pub fn is(&self, name: &str, pattern: Document<'_>) -> bool {
+        match self {
+            Self::Name(allowed) => allowed == name,
+            Self::Pattern(allowed) => equal(&Value::Document(allowed.view()), &Value::Document(pattern)),
+        }
     }
 }
 

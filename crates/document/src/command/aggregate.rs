@@ -14,6 +14,7 @@ use super::cursors::{Cursor, Source};
 use super::explain::append_rest;
 use super::find::hint;
 use super::generic::ReadLevel;
+use super::query_settings::{self, shape_hash_of};
 use super::reply::{cursor_option, first_batch, short};
 use super::spec::{Field, FieldType, Privilege, Target};
 use super::usage::Usage;
@@ -23,7 +24,8 @@ use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Ki
 use crate::collection::WriteOptions;
 use crate::exec::Reader;
 use crate::pipeline::aggregation::AggregateOptions;
-use crate::pipeline::{Aggregation, Server, Target as Over};
+use crate::pipeline::{Aggregation, ExplainedShape, Server, Target as Over};
+use crate::plan::IndexHints;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] =
@@ -53,7 +55,7 @@ pub(super) const COMMANDS: &[Command] =
 ///
 /// # Errors
 /// Those of the stages and the options.
-fn aggregation(call: &Call<'_>, write: WriteOptions) -> Result<Aggregation> {
+fn aggregation(call: &Call<'_>, write: WriteOptions, hints: Option<Arc<IndexHints>>) -> Result<Aggregation> {
     let over = match call.request.body.first().map(|first| first.value) {
         Some(Value::String(_)) => {
             let namespace = call.namespace()?;
@@ -66,6 +68,7 @@ fn aggregation(call: &Call<'_>, write: WriteOptions) -> Result<Aggregation> {
     let options = AggregateOptions {
         allow_disk_use: call.flag("allowDiskUse").unwrap_or(true),
         hint: call.request.body.get("hint").map(hint).transpose()?.flatten(),
+        index_hints: hints,
         write,
         ..AggregateOptions::default()
     };
@@ -77,7 +80,7 @@ fn aggregation(call: &Call<'_>, write: WriteOptions) -> Result<Aggregation> {
         let what = "$out and $merge cannot be used in a transaction";
         return Err(Error::new(ErrorCode::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, what));
     }
-    let server = Told::of(call, &aggregation);
+    let server = Told::of(call, &aggregation)?;
     Ok(aggregation.with_server(Arc::new(server)))
 }
 
@@ -100,12 +103,13 @@ fn aggregate(call: &Call<'_>) -> Result<Reply> {
         return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
     }
     let batch = cursor_option(call)?;
+    let hints = call.query_settings(false)?.and_then(|settings| settings.hints.clone());
     check_in_transaction(call, stages)?;
     if let Some(operand) = change_stream::operand(stages) {
         return change_stream::open(call, stages, operand, batch);
     }
     let commits = Commits::of(call, true)?;
-    let aggregation = aggregation(call, commits.options)?;
+    let aggregation = aggregation(call, commits.options, hints)?;
     let namespace = match aggregation.target() {
         Over::Collection(namespace) => namespace.to_string(),
         Over::Database(name) => format!("{name}.$cmd.aggregate"),
@@ -125,10 +129,14 @@ fn aggregate(call: &Call<'_>) -> Result<Reply> {
 }
 
 fn explain(call: &Call<'_>) -> Result<Reply> {
-    let aggregation = aggregation(call, call.write_options()?)?;
+    let settings = call.query_settings(true)?;
+    let hints = settings.as_ref().and_then(|settings| settings.hints.clone());
+    let aggregation = aggregation(call, call.write_options()?, hints)?;
     let mut reply = Reply::new();
     aggregation.watch(&call.interrupt);
-    aggregation.explain(call.executes, &mut reply)?;
+    let hash = shape_hash_of(call.request.database, call.request.body).unwrap_or_default();
+    let shape = ExplainedShape { hash: &hash, settings: settings.as_ref().map(|settings| settings.document.view()) };
+    aggregation.explain(call.executes, &shape, &mut reply)?;
     Ok(reply)
 }
 
@@ -235,15 +243,19 @@ struct Told {
 }
 
 impl Told {
-    fn of(call: &Call<'_>, aggregation: &Aggregation) -> Self {
+    fn of(call: &Call<'_>, aggregation: &Aggregation) -> Result<Self> {
         let first = aggregation.pipeline().stages().first();
-        let rows = first.and_then(|stage| stage.as_report()).and_then(|report| match report.name {
-            "$currentOp" => Some(operations(call, report.spec.view())),
-            "$listLocalSessions" | "$listSessions" => Some(sessions(call, report.spec.view())),
-            "$listClusterCatalog" => Some(super::lists::catalog(call, report.spec.view())),
-            _ => None,
-        });
-        Self { rows, usage: Arc::clone(&call.state.usage) }
+        let rows = match first.and_then(|stage| stage.as_report()) {
+            None => None,
+            Some(report) => match report.name {
+                "$currentOp" => Some(operations(call, report.spec.view())),
+                "$listLocalSessions" | "$listSessions" => Some(sessions(call, report.spec.view())),
+                "$listClusterCatalog" => Some(super::lists::catalog(call, report.spec.view())),
+                "$querySettings" => Some(query_settings::listed(call, report.spec.view())?),
+                _ => None,
+            },
+        };
+        Ok(Self { rows, usage: Arc::clone(&call.state.usage) })
     }
 }
 

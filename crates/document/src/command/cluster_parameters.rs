@@ -90,7 +90,7 @@ fn set(call: &Call<'_>) -> Result<Reply> {
     if !collection.replace_by_id(name, stored.view())?.0 {
         collection.insert_one(stored.view())?;
     }
-    call.state.parameters.take(name, new.view());
+    call.state.parameters.changed();
     Ok(Reply::new())
 }
 

@@ -80,7 +80,10 @@ fn limit(call: &Call<'_>) -> Result<Option<i64>> {
 
 fn explain(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;
-    let query = query(call)?;
+    let mut query = query(call)?;
+    if call.command.name == "distinct" {
+        query.allowed = call.query_settings(true)?.and_then(|settings| settings.allowed(&namespace));
+    }
     match entry {
         None => explain_query(call, &namespace, None, query),
         Some(Entry::Collection(state)) => explain_query(call, &namespace, Some(&state), query),
@@ -170,7 +173,9 @@ fn distinct(call: &Call<'_>) -> Result<Reply> {
     if key.contains('\0') {
         return Err(Error::new(ErrorCode::new(31032), "a path cannot hold a zero"));
     }
-    let query = query(call)?;
+    let settings = call.query_settings(false)?;
+    let mut query = query(call)?;
+    query.allowed = settings.and_then(|settings| settings.allowed(&namespace));
     let mut values = Values { collation: query.collation.clone(), ..Values::default() };
     match entry {
         None => {}

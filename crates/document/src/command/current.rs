@@ -5,6 +5,7 @@ use super::commands::Command;
 use super::generic;
 use super::operations::Operation;
 use super::parse::wrong_type;
+use super::query_settings::shape_hash_of;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
@@ -104,6 +105,9 @@ pub(super) fn shown(call: &Call<'_>, operation: &Operation) -> DocumentBuf {
     }
     shown.append("secs_running", elapsed / 1000).append("microsecs_running", elapsed.saturating_mul(1000));
     shown.append("op", kind).append("ns", &format!("{}.{target}", operation.database));
+    if let Some(hash) = shape_hash_of(&operation.database, command) {
+        shown.append("queryShapeHash", &hash);
+    }
     shown.append("command", &operation.command).append("killPending", operation.interrupt.check().is_err());
     shown.finish()
 }

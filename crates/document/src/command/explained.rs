@@ -1,17 +1,19 @@
 //! How a query over a collection is explained.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::call::{Call, Reply};
 use super::indexes::is_view;
+use super::kept_settings::QuerySetting;
+use super::query_settings::shape_hash_of;
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, DocumentBuilder};
 use crate::catalog::{CollectionState, Entry, Namespace};
 use crate::collation::Collated;
 use crate::exec::Execution;
 use crate::plan::explain::{Executed, Shown, stages, stats};
-use crate::plan::shape::{append_written, long_hash, shape, short_hash};
+use crate::plan::query_shape::{query_shape, query_shape_hash};
+use crate::plan::shape::{shape, short_hash};
 use crate::plan::{Plan, Query};
 
 /// Explains a query over a collection.
@@ -85,6 +87,9 @@ pub(super) fn explain_write(call: &Call<'_>, query: Query, write: Write<'_>) -> 
 /// The stages of a query, and what it did when it was run.
 struct Explained {
     shape: String,
+    /// The hash of the shape of the command.
+    hash: String,
+    settings: Option<Arc<QuerySetting>>,
     /// Whether an index filter limits the indexes.
     filtered: bool,
     planned: DocumentBuf,
@@ -96,12 +101,15 @@ fn explain(call: &Call<'_>, state: Option<&CollectionState>, query: Query, shown
     let query = query.with_spill(call.state.database.engine());
     let (query, began) = (Arc::new(query), call.state.now_ms());
     let shape = shape(&query);
+    let (hash, settings) = shape_of(call, shown)?;
     let filtered = state.is_some_and(|state| state.filters.of(|| shape.clone()).is_some());
     let Some(state) = state else {
         let executed = call.executes.then(Executed::default);
         let planned = stages(&Plan::Nothing, &query, shown, None);
         return Ok(Explained {
             shape,
+            hash,
+            settings,
             filtered,
             planned,
             tree: stages(&Plan::Nothing, &query, shown, executed),
@@ -112,7 +120,7 @@ fn explain(call: &Call<'_>, state: Option<&CollectionState>, query: Query, shown
     execution.watch(&call.interrupt);
     let planned = stages(execution.plan(), &query, shown, None);
     if !call.executes {
-        return Ok(Explained { shape, filtered, tree: planned.clone(), planned, executed: None });
+        return Ok(Explained { shape, hash, settings, filtered, tree: planned.clone(), planned, executed: None });
     }
     let mut executed = Executed::default();
     while execution.next_match()?.is_some() {
@@ -122,7 +130,20 @@ fn explain(call: &Call<'_>, state: Option<&CollectionState>, query: Query, shown
     (executed.keys, executed.documents) = (counts.keys.get(), counts.documents.get());
     executed.millis = u64::try_from(call.state.now_ms().saturating_sub(began)).unwrap_or_default();
     let tree = stages(execution.plan(), &query, shown, Some(executed));
-    Ok(Explained { shape, filtered, planned, tree, executed: Some(executed) })
+    Ok(Explained { shape, hash, settings, filtered, planned, tree, executed: Some(executed) })
+}
+
+/// The hash of the shape of the command, and the settings of the queries of the shape. Writes have no settings.
+fn shape_of(call: &Call<'_>, shown: Shown<'_>) -> Result<(String, Option<Arc<QuerySetting>>)> {
+    let (database, body) = (call.request.database, call.request.body);
+    if let Some(hash) = shape_hash_of(database, body) {
+        return Ok((hash, call.query_settings(true)?));
+    }
+    let mut command = DocumentBuilder::new();
+    body.first().into_iter().for_each(|first| _ = command.append_element(&first));
+    command.append("filter", shown.filter).append("sort", shown.sort);
+    call.value("collation").into_iter().for_each(|collation| _ = command.append("collation", collation));
+    Ok((query_shape_hash(&query_shape(database, command.finish().view())), None))
 }
 
 fn reply(
@@ -133,19 +154,16 @@ fn reply(
     planned: &DocumentBuf,
     stats: Option<&DocumentBuf>,
 ) -> Reply {
-    let mut written = String::new();
-    append_written(&mut written, shown.filter);
-    write!(written, "{} {}", shown.sort, shown.projection).expect("a String takes any text");
-    if let Some(collation) = collation {
-        write!(written, " {}", collation.document()).expect("a String takes any text");
-    }
     let mut reply = Reply::new();
-    reply.append("explainVersion", "1").append("queryShapeHash", &long_hash(&written));
+    reply.append("explainVersion", "1").append("queryShapeHash", &explained.hash);
     reply.open_document("queryPlanner");
     reply.append("namespace", namespace.as_str()).append("indexFilterSet", explained.filtered);
     reply.append("parsedQuery", shown.filter);
     if let Some(collation) = collation {
         reply.append("collation", collation.document());
+    }
+    if let Some(settings) = &explained.settings {
+        reply.append("querySettings", &settings.document);
     }
     let short = short_hash(&explained.shape);
     reply.append("queryHash", &short).append("planCacheShapeHash", &short);

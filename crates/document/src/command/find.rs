@@ -62,7 +62,9 @@ const OPLOG: &str = "local.oplog.rs";
 fn find(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;
     check_options(call)?;
-    let query = query(call, &call.context()?)?;
+    let settings = call.query_settings(false)?;
+    let mut query = query(call, &call.context()?)?;
+    query.allowed = settings.and_then(|settings| settings.allowed(&namespace));
     let state = match entry {
         None if call.state.options.replica_set && namespace.as_str() == OPLOG => {
             let what = "local.oplog.rs is not a collection here: change streams show what happened, and dumps are \
@@ -93,7 +95,8 @@ fn check_tailable(call: &Call<'_>, namespace: &Namespace) -> Result<()> {
 fn explain(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;
     check_options(call)?;
-    let query = query(call, &call.context()?)?;
+    let mut query = query(call, &call.context()?)?;
+    query.allowed = call.query_settings(true)?.and_then(|settings| settings.allowed(&namespace));
     match entry {
         None => explain_query(call, &namespace, None, query),
         Some(Entry::Collection(state)) => explain_query(call, &namespace, Some(&state), query),

@@ -1,11 +1,12 @@
 //! The values of parameters that are kept in the database, in `config.clusterParameters`, and those that commands act
 //! on.
 
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, Value, long_of};
+use crate::catalog::Namespace;
 use crate::database::Database;
 
 /// Where the values are kept.
@@ -21,19 +22,25 @@ pub(super) const NAMES: [&str; 4] =
 /// The values that commands act on, as they are kept.
 #[derive(Debug)]
 pub struct ClusterParameters {
-    /// Set when they were read from the database.
-    read: OnceLock<()>,
+    /// How often they may have changed: by a command here, and by another member of a replica set.
+    generation: Arc<AtomicU64>,
+    /// In which generation they were read; 0 for never.
+    read: AtomicU64,
     image_seconds: AtomicU64,
     read_ms: AtomicU64,
 }
 
-impl Default for ClusterParameters {
-    fn default() -> Self {
-        Self { read: OnceLock::new(), image_seconds: AtomicU64::new(OFF), read_ms: AtomicU64::new(0) }
-    }
-}
-
 impl ClusterParameters {
+    /// The parameters that are kept in a database.
+    #[must_use]
+    pub fn new(database: &Database) -> Self {
+        let generation = Arc::new(AtomicU64::new(1));
+        if let Ok(namespace) = Namespace::parse(COLLECTION) {
+            database.catalog().watch(namespace, &generation);
+        }
+        Self { generation, read: AtomicU64::new(0), image_seconds: AtomicU64::new(OFF), read_ms: AtomicU64::new(0) }
+    }
+
     /// For how many seconds change streams show the documents before a change; for as long as they are there when
     /// nothing is set.
     ///
@@ -54,19 +61,25 @@ impl ClusterParameters {
     }
 
     fn read(&self, database: &Database) -> Result<()> {
-        if self.read.get().is_some() {
+        let generation = self.generation.load(Ordering::Acquire);
+        if self.read.load(Ordering::Acquire) == generation {
             return Ok(());
         }
         for name in NAMES {
             self.take(name, value_of(database, name)?.view());
         }
-        // Another thread that was here meanwhile has read the same.
-        self.read.get_or_init(|| ());
+        // Another thread that was here meanwhile has read the same, or is going to read again.
+        self.read.store(generation, Ordering::Release);
         Ok(())
     }
 
-    /// Acts on a value from now on. Commands that begin meanwhile see the old or the new one.
-    pub(super) fn take(&self, name: &str, value: Document<'_>) {
+    /// A value was changed. Commands that begin meanwhile see the old or the new one.
+    pub(super) fn changed(&self) {
+        // Released to commands, which read the values when they see another number.
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    fn take(&self, name: &str, value: Document<'_>) {
         let number = |value: Option<Value<'_>>| value.and_then(|value| long_of(&value)).map(i64::unsigned_abs);
         match name {
             "changeStreamOptions" => {

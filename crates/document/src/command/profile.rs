@@ -4,6 +4,7 @@ use super::call::{Call, Reply};
 use super::commands::Command;
 use super::current::{kind_of, target_of};
 use super::profiler::ProfileFilter;
+use super::query_settings::shape_hash_of;
 use super::reply::short;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::num::u64_of;
@@ -133,6 +134,9 @@ fn describe(call: &Call<'_>, micros: u64, done: &Result<DocumentBuf>) -> Documen
     }
     shown.close();
     let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    if let Some(hash) = shape_hash_of(request.database, body) {
+        shown.append("queryShapeHash", &hash);
+    }
     if let Some(plan) = call.interrupt.plan() {
         let (keys, documents) = call.interrupt.examined();
         shown.append("keysExamined", long(keys)).append("docsExamined", long(documents));

@@ -8,6 +8,7 @@ use spinney::Durability;
 use super::auto_compact::AutoCompact;
 use super::cursors::{Cursors, Limits};
 use super::kept_parameters::ClusterParameters;
+use super::kept_settings::QuerySettings;
 use super::lines::Lines;
 use super::operations::Operations;
 use super::profiler::Profiler;
@@ -98,6 +99,8 @@ pub struct State {
     pub verbosity: Verbosity,
     /// Parameters that are kept in the database.
     pub parameters: ClusterParameters,
+    /// The settings of queries.
+    pub query_settings: QuerySettings,
     /// Numbers of requests, connections and bytes, which the server that takes them keeps.
     pub network: Network,
 }
@@ -111,6 +114,8 @@ impl State {
         Self {
             sessions: Sessions::new(database.clone()),
             snapshots: Snapshots::default(),
+            parameters: ClusterParameters::new(&database),
+            query_settings: QuerySettings::new(&database),
             database,
             options,
             settings,
@@ -127,7 +132,6 @@ impl State {
             lines: Arc::default(),
             started_ms,
             verbosity: Verbosity::default(),
-            parameters: ClusterParameters::default(),
             network: Network::default(),
         }
     }

@@ -7,7 +7,7 @@ use super::commands::Table;
 use super::{
     aggregate, bulk_write, capped, cluster_parameters, coll_mod, collections, count, current, explain, explain_writes,
     find, find_and_modify, general, get_more, indexes, info, insert, lists, maintenance, metadata, parameters,
-    plan_cache, profile, server_status, sessions, stats, writes,
+    plan_cache, profile, query_settings, server_status, sessions, stats, writes,
 };
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -34,6 +34,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         parameters::COMMANDS,
         profile::COMMANDS,
         plan_cache::COMMANDS,
+        query_settings::COMMANDS,
         server_status::COMMANDS,
         sessions::COMMANDS,
         stats::COMMANDS,

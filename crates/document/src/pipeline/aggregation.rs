@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::collections::{Collections, Parts, Server};
-use super::explain;
+use super::explain::{self, ExplainedShape};
 use super::storage::Shared;
 use crate::aggregate::{self, Is, Memory, Pipeline, Rows, Run, stage_is};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
@@ -13,7 +13,7 @@ use crate::collation::Collation;
 use crate::collection::{Collection, WriteOptions};
 use crate::exec::Reader;
 use crate::expr::Context;
-use crate::plan::Hint;
+use crate::plan::{Hint, IndexHints};
 
 /// What a pipeline runs over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct AggregateOptions {
     pub allow_disk_use: bool,
     /// The index that the collection must be read by.
     pub hint: Option<Hint>,
+    /// The only indexes that are considered for collections, where one of them gives a plan. Stronger than the hint.
+    pub index_hints: Option<Arc<IndexHints>>,
     /// How strings are compared, a document such as `{locale: "en", strength: 2}`. Default: as the collection says.
     pub collation: Option<DocumentBuf>,
     /// The bytes that the stages keep in memory. Default 100 MiB.
@@ -44,6 +46,7 @@ impl Default for AggregateOptions {
         Self {
             allow_disk_use: true,
             hint: None,
+            index_hints: None,
             collation: None,
             memory_bytes_max: aggregate::memory::MEMORY_BYTES_MAX,
             write: WriteOptions::default(),
@@ -91,6 +94,7 @@ impl Aggregation {
             write: options.write,
             watch: Arc::default(),
             server: None,
+            index_hints: options.index_hints,
         });
         let run = Run {
             storage: Arc::new(Shared(Arc::clone(&collections))),
@@ -152,8 +156,8 @@ impl Aggregation {
     ///
     /// # Errors
     /// Those of the plan.
-    pub fn explain(&self, executes: bool, reply: &mut DocumentBuilder) -> Result<()> {
-        reply.append("explainVersion", "1");
+    pub fn explain(&self, executes: bool, shape: &ExplainedShape<'_>, reply: &mut DocumentBuilder) -> Result<()> {
+        reply.append("explainVersion", "1").append("queryShapeHash", shape.hash);
         match &self.target {
             Target::Database(_) => {
                 reply.open_array("stages");
@@ -164,12 +168,11 @@ impl Aggregation {
                 Ok(())
             }
             Target::Collection(namespace) => explain::collection(
-                &self.collections,
+                (&self.collections, &self.run),
                 namespace,
                 &self.pipeline,
-                &self.run,
                 self.hint.clone(),
-                executes,
+                (executes, shape),
                 reply,
             ),
         }

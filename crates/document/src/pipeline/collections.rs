@@ -12,6 +12,7 @@ use crate::bson::{DocumentBuilder, ObjectIds};
 use crate::catalog::{Catalog, CollectionState, Namespace};
 use crate::collection::{Collection, WriteOptions};
 use crate::exec::Reader;
+use crate::plan::{AllowedIndexes, IndexHints};
 
 /// What a database is made of.
 #[derive(Clone, Debug)]
@@ -90,9 +91,17 @@ pub struct Collections {
     pub watch: Arc<Watch>,
     /// What `$currentOp` and others ask, if there is a server.
     pub server: Option<Arc<dyn Server>>,
+    /// The only indexes that are considered, where that is limited.
+    pub index_hints: Option<Arc<IndexHints>>,
 }
 
 impl Collections {
+    /// The only indexes of a collection that are considered, if that is limited.
+    #[must_use]
+    pub fn allowed(&self, namespace: &Namespace) -> Option<Arc<AllowedIndexes>> {
+        self.index_hints.as_ref()?.of(namespace)
+    }
+
     /// The full name of a collection.
     ///
     /// # Errors

@@ -12,24 +12,31 @@ use crate::catalog::{Entry, Namespace};
 use crate::exec::Execution;
 use crate::plan::Hint;
 use crate::plan::explain::{Executed, Shown, stages, stats};
-use crate::plan::shape::{append_stage, append_written, long_hash, shape, short_hash};
+use crate::plan::shape::{shape, short_hash};
+
+/// What is told of the shape of a command that is explained.
+#[derive(Clone, Copy, Debug)]
+pub struct ExplainedShape<'e> {
+    /// The hash of the shape.
+    pub hash: &'e str,
+    /// The settings of its queries.
+    pub settings: Option<Document<'e>>,
+}
 
 /// Appends how a pipeline over a collection or view would run.
 ///
 /// # Errors
 /// Those of the view's pipeline and of the plan.
 pub(super) fn collection(
-    collections: &Arc<Collections>,
+    (collections, run): (&Arc<Collections>, &Run),
     namespace: &Namespace,
     pipeline: &Pipeline,
-    run: &Run,
     hint: Option<Hint>,
-    executes: bool,
+    (executes, shape): (bool, &ExplainedShape<'_>),
     reply: &mut DocumentBuilder,
 ) -> Result<()> {
     let resolved = view::resolve(&collections.parts.catalog, namespace, &run.context)?;
     let whole = resolved.pipeline.then(pipeline);
-    reply.append("queryShapeHash", &shape_hash(pipeline));
     if whole.starts_with_source() {
         reply.open_array("stages");
         append_stages(reply, &whole);
@@ -39,7 +46,8 @@ pub(super) fn collection(
     let mut head = Head::of(&whole)?;
     head.query.hint = hint;
     head.query.collation.clone_from(&run.context.collation);
-    let (planner, stats) = planner(collections, &resolved.namespace, &head, executes)?;
+    head.query.allowed = collections.allowed(&resolved.namespace);
+    let (planner, stats) = planner(collections, &resolved.namespace, &head, executes, shape)?;
     if head.rest.is_empty() {
         reply.append("queryPlanner", &planner);
         stats.iter().for_each(|stats| {
@@ -58,18 +66,6 @@ pub(super) fn collection(
     Ok(())
 }
 
-/// The hash of the shape of all stages.
-fn shape_hash(pipeline: &Pipeline) -> String {
-    let mut shape = String::new();
-    for step in pipeline.stages() {
-        match step.spec().get("$match") {
-            Some(Value::Document(filter)) => append_written(&mut shape, filter),
-            _ => append_stage(&mut shape, step.spec()),
-        }
-    }
-    long_hash(&shape)
-}
-
 fn append_stages(reply: &mut DocumentBuilder, pipeline: &Pipeline) {
     pipeline.stages().iter().for_each(|step| {
         reply.push(step.spec());
@@ -82,6 +78,7 @@ fn planner(
     namespace: &Namespace,
     head: &Head,
     executes: bool,
+    explained: &ExplainedShape<'_>,
 ) -> Result<(DocumentBuf, Option<DocumentBuf>)> {
     let operand = |name: &str| {
         let step = head.taken.iter().find(|step| step.name() == name);
@@ -113,6 +110,9 @@ fn planner(
     planner.append("parsedQuery", &filter);
     if let Some(collation) = &head.query.collation {
         planner.append("collation", collation.document());
+    }
+    if let Some(settings) = explained.settings {
+        planner.append("querySettings", settings);
     }
     let short = short_hash(&shape);
     planner.append("queryHash", &short).append("planCacheShapeHash", &short);

@@ -18,4 +18,5 @@ pub mod view;
 
 pub use aggregation::{Aggregation, Target};
 pub use collections::{Collections, Parts, Server};
+pub use explain::ExplainedShape;
 pub use head::Head;

@@ -132,6 +132,7 @@ impl Stored {
             }
         }
         head.query.hint.clone_from(&self.hint);
+        head.query.allowed = self.collections.allowed(&self.namespace);
         head.query.collation.clone_from(&run.context.collation);
         head.query.memory = Some(Arc::clone(&run.memory));
         let reader = Box::new(Arc::clone(&self.collections.reader));

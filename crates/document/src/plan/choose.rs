@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use spinney::{SeqNum, Table};
 
+use super::allowed::AllowedIndexes;
 use super::candidate::{Asked, Candidate};
 use super::index_scans::{is_id_pattern, of_collection, of_index};
 use super::limits::within_limits;
@@ -17,7 +18,7 @@ use super::shape::shape;
 use super::tree::Plan;
 use crate::base::{Error, ErrorCode, Result};
 use crate::catalog::index_spec::ID_INDEX;
-use crate::catalog::{CollectionState, Index, IndexFilter, Schema};
+use crate::catalog::{CollectionState, Index, IndexFilter, NamedIndex, Schema};
 use crate::collation::has_text;
 use crate::keys::encode_id;
 use crate::query::Filter;
@@ -53,9 +54,17 @@ const ESTIMATED_RANGES_MAX: usize = 8;
 /// # Errors
 /// `BadValue` (2) for a hint that names no index; those of the engine.
 pub fn plan(subject: Subject<'_>, query: &Query, estimate: Estimate<'_>) -> Result<Plan> {
-    if query.hint.is_none()
-        && query.min.is_none()
-        && query.max.is_none()
+    let limited = query.min.is_some() || query.max.is_some();
+    let allowed = query.allowed.as_deref().filter(|_| !limited);
+    if let Some(allowed) = allowed
+        && let Some(plan) = of_allowed(subject, query, allowed, estimate)?
+    {
+        return Ok(plan);
+    }
+    // Query settings and index filters are stronger than a hint.
+    let hint = query.hint.as_ref().filter(|_| allowed.is_none());
+    if hint.is_none()
+        && !limited
         && let Some(plan) = by_id(subject, query.filter.root())
     {
         return Ok(plan);
@@ -64,40 +73,106 @@ pub fn plan(subject: Subject<'_>, query: &Query, estimate: Estimate<'_>) -> Resu
         return Ok(Plan::Nothing);
     }
     let asked = Asked::new(query);
-    let limited = query.min.is_some() || query.max.is_some();
-    let filter = subject.collection.filters.of(|| shape(query)).filter(|_| !limited);
-    // An index filter is stronger than a hint.
-    let hint = query.hint.as_ref().filter(|_| filter.is_none());
-    let filter = filter.as_deref();
+    let filter = subject.collection.filters.of(|| shape(query)).filter(|_| !limited && allowed.is_none());
+    let hint = hint.filter(|_| filter.is_none());
+    let considered = filter.as_deref().map_or(Considered::All, Considered::Filtered);
     let candidates = match hint {
         Some(hint) => hinted(subject, &asked, hint)?,
         None if limited => {
             let what = "When using min()/max() a hint of which index to use must be provided";
             return Err(Error::new(ErrorCode::new(51173), what));
         }
-        None => all(subject, &asked, filter),
+        None => all(subject, &asked, considered),
     };
-    let (bounded, whole): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| !candidate.is_unbounded());
-    if hint.is_none()
-        && bounded.is_empty()
-        && let Some(union) = by_branches(subject, &asked, filter, estimate)?
+    let chosen = choose(subject, &asked, candidates, (considered, hint.is_some()), estimate)?;
+    Ok(chosen.unwrap_or(Plan::Nothing))
+}
+
+/// The indexes that are considered.
+#[derive(Clone, Copy, Debug)]
+enum Considered<'c> {
+    All,
+    /// Those of an index filter.
+    Filtered(&'c IndexFilter),
+    /// Those of query settings.
+    Allowed(&'c AllowedIndexes),
+}
+
+impl Considered<'_> {
+    fn has(self, index: &Index) -> bool {
+        let (name, pattern) = (&index.spec.name, index.spec.pattern.document());
+        match self {
+            Self::All => true,
+            Self::Filtered(filter) => filter.allows(name, pattern),
+            Self::Allowed(allowed) => allowed.has(name, pattern),
+        }
+    }
+
+    /// Whether `_id` may be searched for in the order in which documents are stored.
+    fn has_id(self) -> bool {
+        !matches!(self, Self::Allowed(allowed) if !allows_id(allowed))
+    }
+
+    /// Whether all documents may be looked at.
+    const fn has_scans(self) -> bool {
+        !matches!(self, Self::Allowed(AllowedIndexes { natural: false, .. }))
+    }
+}
+
+/// Whether query settings allow the index of `_id`.
+fn allows_id(allowed: &AllowedIndexes) -> bool {
+    allowed.indexes.iter().any(|index| match index {
+        NamedIndex::Name(name) => name == ID_INDEX,
+        NamedIndex::Pattern(pattern) => is_id_pattern(pattern.view()),
+    })
+}
+
+/// The plan of a query by the indexes that query settings allow; nothing when none of them is of use.
+fn of_allowed(
+    subject: Subject<'_>,
+    query: &Query,
+    allowed: &AllowedIndexes,
+    estimate: Estimate<'_>,
+) -> Result<Option<Plan>> {
+    if allows_id(allowed)
+        && let Some(plan) = by_id(subject, query.filter.root())
     {
-        return Ok(union);
+        return Ok(Some(plan));
+    }
+    let (asked, considered) = (Asked::new(query), Considered::Allowed(allowed));
+    let candidates = all(subject, &asked, considered);
+    choose(subject, &asked, candidates, (considered, false), estimate)
+}
+
+/// The plan of the candidate with the least work, if one is of use.
+fn choose(
+    subject: Subject<'_>,
+    asked: &Asked<'_>,
+    candidates: Vec<Candidate>,
+    (considered, hinted): (Considered<'_>, bool),
+    estimate: Estimate<'_>,
+) -> Result<Option<Plan>> {
+    let query = asked.query;
+    let (bounded, whole): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| !candidate.is_unbounded());
+    if !hinted
+        && bounded.is_empty()
+        && let Some(union) = by_branches(subject, asked, considered, estimate)?
+    {
+        return Ok(Some(union));
     }
     // Scans of a whole index are of use for their order, or for what they cover, unless the order in which documents
     // are stored is one that is promised.
     let covering = |candidate: &Candidate| candidate.covered && !subject.is_capped();
     let sorting = |candidate: &Candidate| query.sort.is_some() && candidate.sorted;
     let chosen = if bounded.is_empty() {
-        let plain = |candidate: &Candidate| candidate.scan.index.is_none();
-        let of_use = whole.into_iter().filter(|one| sorting(one) || plain(one) || covering(one) || hint.is_some());
+        let plain = |candidate: &Candidate| candidate.scan.index.is_none() && considered.has_scans();
+        let of_use = whole.into_iter().filter(|one| sorting(one) || plain(one) || covering(one) || hinted);
         best(subject, query, of_use.collect(), estimate)?
     } else {
         let of_use = bounded.into_iter().chain(whole.into_iter().filter(sorting));
         best(subject, query, of_use.collect(), estimate)?
     };
-    let Some(chosen) = chosen else { return Ok(Plan::Nothing) };
-    Ok(finish(query, chosen))
+    Ok(chosen.map(|chosen| finish(query, chosen)))
 }
 
 /// The plan of a candidate, sorted when it must be.
@@ -133,18 +208,15 @@ fn usable(subject: Subject<'_>) -> impl Iterator<Item = &Arc<Index>> {
     subject.schema.indexes.iter().filter(seen)
 }
 
-/// The candidates of all indexes, or of those that an index filter has.
-fn all(subject: Subject<'_>, asked: &Asked<'_>, filter: Option<&IndexFilter>) -> Vec<Candidate> {
+/// The candidates of the indexes that are considered.
+fn all(subject: Subject<'_>, asked: &Asked<'_>, considered: Considered<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
-    let allowed = |index: &&Arc<Index>| {
-        let spec = &index.spec;
-        !spec.hidden && filter.is_none_or(|filter| filter.allows(&spec.name, spec.pattern.document()))
-    };
-    for index in usable(subject).filter(allowed) {
+    for index in usable(subject).filter(|index| !index.spec.hidden && considered.has(index)) {
         found.extend(of_index(asked, index, false, subject.collection.collation()));
     }
     // A scan of the collection is for its order, its bounds, or when there is nothing else.
-    if asked.mentions_id() || found.iter().all(Candidate::is_unbounded) {
+    let by_id = asked.mentions_id() && considered.has_id();
+    if by_id || considered.has_scans() && found.iter().all(Candidate::is_unbounded) {
         found.extend(of_collection(asked, subject.collection.collation(), subject.is_capped()));
     }
     found
@@ -208,7 +280,7 @@ fn same_pattern(index: &Index, pattern: crate::bson::Document<'_>) -> bool {
 fn by_branches(
     subject: Subject<'_>,
     asked: &Asked<'_>,
-    filter: Option<&IndexFilter>,
+    considered: Considered<'_>,
     estimate: Estimate<'_>,
 ) -> Result<Option<Plan>> {
     if asked.branches.is_empty() {
@@ -216,13 +288,16 @@ fn by_branches(
     }
     let mut plans = Vec::with_capacity(asked.branches.len());
     for branch in &asked.branches {
-        if let Some(plan) = by_id(subject, branch) {
+        if considered.has_id()
+            && let Some(plan) = by_id(subject, branch)
+        {
             plans.push(plan);
             continue;
         }
         let query = Query::new(Filter::from_node(branch.clone()));
         let branch = Asked::new(&query);
-        let bounded = all(subject, &branch, filter).into_iter().filter(|candidate| !candidate.is_unbounded()).collect();
+        let candidates = all(subject, &branch, considered).into_iter();
+        let bounded = candidates.filter(|candidate| !candidate.is_unbounded()).collect();
         let Some(chosen) = best(subject, &query, bounded, estimate)? else { return Ok(None) };
         match finish(&query, chosen) {
             Plan::Nothing => {}

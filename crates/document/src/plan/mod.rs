@@ -5,6 +5,7 @@
 //! keys ([`ranges`]), and takes the index with the fewest entries to look at ([`choose`]). Whatever is chosen, the
 //! whole filter is asked of each document: a plan decides how long a query takes and never what it answers.
 
+pub mod allowed;
 pub mod candidate;
 pub mod choose;
 pub mod covered;
@@ -15,12 +16,14 @@ pub mod index_scans;
 pub mod limits;
 pub mod order;
 pub mod query;
+pub mod query_shape;
 pub mod ranges;
 pub mod scan;
 pub mod shape;
 pub mod tree;
 pub mod wildcard;
 
+pub use allowed::{AllowedIndexes, IndexHints};
 pub use choose::{Subject, plan};
 pub use query::{Hint, Query};
 pub use scan::{Group, KeyBounds, KeyFilter, Scan};

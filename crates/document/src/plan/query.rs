@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::allowed::AllowedIndexes;
 use crate::aggregate::Memory;
 use crate::bson::DocumentBuf;
 use crate::collation::Collated;
@@ -26,6 +27,9 @@ pub struct Query {
     pub projection: Option<Projection>,
     /// The index that must be used.
     pub hint: Option<Hint>,
+    /// The only indexes that are considered, where one of them gives a plan; stronger than the hint. With `min` or
+    /// `max` there are no such.
+    pub allowed: Option<Arc<AllowedIndexes>>,
     /// The least key of the hinted index, included.
     pub min: Option<DocumentBuf>,
     /// The greatest key of the hinted index, excluded.
@@ -64,6 +68,7 @@ impl Query {
             limit: None,
             projection: None,
             hint: None,
+            allowed: None,
             min: None,
             max: None,
             return_key: false,

@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use md5::{Digest, Md5};
 
 use super::query::Query;
-use crate::bson::{Document, Value};
 use crate::path::Path;
 use crate::query::Predicate;
 use crate::query::node::Node;
@@ -104,80 +103,8 @@ fn text(path: &Path) -> String {
 /// The hash of a shape as a cache of plans has it, of 8 hexadecimal digits.
 #[must_use]
 pub fn short_hash(shape: &str) -> String {
-    hash(shape, "3")[..8].to_owned()
-}
-
-/// The hash of a shape by which statistics of queries are kept, of 64 hexadecimal digits.
-#[must_use]
-pub fn long_hash(shape: &str) -> String {
-    format!("{}{}", hash(shape, "1"), hash(shape, "2"))
-}
-
-fn hash(shape: &str, kind: &str) -> String {
-    let hash = Md5::new_with_prefix(kind).chain_update(shape).finalize();
-    hash.iter().map(|byte| format!("{byte:02X}")).collect()
-}
-
-/// Appends the shape of a filter as it was written: conditions stay in their order.
-pub fn append_written(shape: &mut String, filter: Document<'_>) {
-    shape.push('{');
-    append_conditions(shape, filter);
-    shape.push('}');
-}
-
-fn append_conditions(shape: &mut String, filter: Document<'_>) {
-    for element in filter {
-        let name = element.name.to_str_lossy();
-        match (&*name, element.value) {
-            ("$and", Value::Array(branches)) => {
-                branches.values().filter_map(|one| one.as_document()).for_each(|one| append_conditions(shape, one));
-                continue;
-            }
-            ("$or" | "$nor", Value::Array(branches)) => {
-                shape.push_str(&name);
-                branches.values().filter_map(|one| one.as_document()).for_each(|one| append_written(shape, one));
-            }
-            ("$exists" | "$type" | "$jsonSchema", value) => {
-                write!(shape, "{name}:{value}").expect("a String takes any text");
-            }
-            ("$all", Value::Array(all)) => {
-                write!(shape, "{name}:{}", all.values().count()).expect("a String takes any text");
-            }
-            (_, Value::Document(inner))
-                if inner.first().is_some_and(|first| first.name.as_bytes().starts_with(b"$")) =>
-            {
-                shape.push_str(&name);
-                append_written(shape, inner);
-            }
-            (operator, _) if operator.starts_with('$') => {
-                write!(shape, "{operator}:?").expect("a String takes any text");
-            }
-            (path, _) => {
-                write!(shape, "{path}{{$eq:?,}}").expect("a String takes any text");
-            }
-        }
-        shape.push(',');
-    }
-}
-
-/// Appends the shape of a stage of a pipeline: its names and the paths of fields, without other values.
-pub fn append_stage(shape: &mut String, stage: Document<'_>) {
-    shape.push('{');
-    for element in stage {
-        write!(shape, "{}:", element.name).expect("a String takes any text");
-        append_operand(shape, element.value);
-        shape.push(',');
-    }
-    shape.push('}');
-}
-
-fn append_operand(shape: &mut String, value: Value<'_>) {
-    match value {
-        Value::Document(inner) => append_stage(shape, inner),
-        Value::Array(array) => array.values().for_each(|value| append_operand(shape, value)),
-        Value::String(path) if path.as_bytes().starts_with(b"$") => shape.push_str(&path.to_str_lossy()),
-        _ => shape.push('?'),
-    }
+    let hash = Md5::new_with_prefix("3").chain_update(shape).finalize();
+    hash.iter().take(4).map(|byte| format!("{byte:02X}")).collect()
 }
 
 #[cfg(test)]

@@ -124,6 +124,7 @@ pub(super) const MANAGE_CLUSTER: &[&str] = &[
     "applicationMessage",
     "getDefaultRWConcern",
     "listSessions",
+    "querySettings",
     "replSetConfigure",
     "replSetGetConfig",
     "replSetGetStatus",

@@ -295,6 +295,7 @@ fn stage_is_allowed(granted: &Privileges, database: &str, name: &str, value: Val
         // Of all databases, when it is run on `admin`.
         "$listClusterCatalog" if database == "admin" => granted.allow("listDatabases", Target::Cluster),
         "$listClusterCatalog" => granted.allow("listCollections", Target::Database(database)),
+        "$querySettings" => granted.allow("querySettings", Target::Cluster),
         _ => true,
     }
 }

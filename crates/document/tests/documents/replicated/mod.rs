@@ -3,6 +3,7 @@
 
 mod member;
 mod own;
+mod settings;
 mod streams;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
