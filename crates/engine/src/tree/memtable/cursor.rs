@@ -7,6 +7,8 @@
 //! 2. Both bounds stay ends of leaves for ever, so neighbouring images neither overlap nor leave a gap: what was
 //!    present when the cursor was placed is shown exactly once, however many leaves split during the walk.
 
+use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::node::{Link, Node, SLOTS};
@@ -23,6 +25,9 @@ const NOWHERE: usize = usize::MAX;
 /// How many records ahead of the cursor are asked for.
 const AHEAD: usize = 8;
 
+/// So many records before the start of a leaf a walk back begins to look for the leaf before, a level with each step.
+const BACK: usize = 12;
+
 /// A cursor over a memtable that takes entries. Inserts go on during the walk; those made after the cursor was placed
 /// may be shown or not.
 pub(super) struct TreeCursor {
@@ -32,14 +37,32 @@ pub(super) struct TreeCursor {
     is_warm: bool,
     /// The progress of a seek that was prefetched.
     progress: SeekProgress,
+    /// How far a walk back has come on its way to the leaf before that of the image.
+    back: Back,
     /// Keeps the records of the image alive.
     tree: Arc<Tree>,
+}
+
+/// A descent to the leaf before another, which is prefetched.
+#[derive(Default)]
+struct Back {
+    progress: SeekProgress,
+    is_there: bool,
+}
+
+/// On which side of a place the records are that a seek is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Behind,
+    Before,
 }
 
 /// A leaf as it was at one moment.
 struct Image {
     records: [Option<Record<'static>>; SLOTS],
     count: usize,
+    /// Bytes that the keys share.
+    skip: usize,
     low: Option<Record<'static>>,
     next: Link,
 }
@@ -47,25 +70,42 @@ struct Image {
 impl TreeCursor {
     /// With `is_warm`, what a merge writes of the memtable is likely to be read soon.
     pub(super) fn new(tree: Arc<Tree>, is_warm: bool) -> Self {
-        let image = Image { records: [None; SLOTS], count: 0, low: None, next: Link::new() };
-        Self { image, at: NOWHERE, is_warm, progress: SeekProgress::default(), tree }
+        let image = Image { records: [None; SLOTS], count: 0, skip: 0, low: None, next: Link::new() };
+        Self { image, at: NOWHERE, is_warm, progress: SeekProgress::default(), back: Back::default(), tree }
     }
 
+    #[inline]
     fn record(&self) -> Option<Record<'_>> {
         if self.at < self.image.count { self.image.records[self.at] } else { None }
     }
 
-    /// Moves to `place`: the first record behind it is the current one, perhaps only after [`Self::settle`].
-    fn seek(&mut self, place: &SortKey<'_>) {
-        self.seek_from(SeekProgress::default(), place);
+    /// Whether the record at `at` of the image has another key than the one behind it; false where there is none.
+    #[inline]
+    fn is_last_version(&self, at: usize) -> bool {
+        let mut pair = self.image.records[..self.image.count].iter().skip(at);
+        let (Some(Some(record)), Some(Some(next))) = (pair.next(), pair.next()) else { return false };
+        record.is_other_key(*next, self.image.skip)
     }
 
-    /// As [`Self::seek`], from the progress of a descent to the same place.
-    fn seek_from(&mut self, progress: SeekProgress, place: &SortKey<'_>) {
-        self.progress = SeekProgress::default();
+    /// To the next record, or the end of the image.
+    #[inline]
+    fn step(&mut self) {
+        self.at += 1;
+        if let Some(Some(ahead)) = self.image.records[..self.image.count].get(self.at + AHEAD) {
+            ahead.prefetch();
+        }
+    }
+
+    /// Moves to `place`: the first record behind it is the current one, perhaps only after [`Self::settle`]. A descent
+    /// to the same place may have come as far as `progress`. Records on the side that is asked for are prefetched.
+    fn seek(&mut self, progress: &SeekProgress, place: &SortKey<'_>, side: Side) {
+        (self.progress, self.back) = (SeekProgress::default(), Back::default());
         loop {
-            let (leaf, version) = self.tree.descend_from(&progress, place);
-            self.at = leaf.rank(place);
+            let (leaf, version) = self.tree.descend_from(progress, place);
+            self.at = leaf.rank_and_prefetch(place, |at| match side {
+                Side::Behind => at..at + AHEAD,
+                Side::Before => before(at),
+            });
             if self.image.read(leaf, version) {
                 return;
             }
@@ -73,7 +113,15 @@ impl TreeCursor {
     }
 
     /// From the end of an image on to the first record of the next.
+    #[inline]
     fn settle(&mut self) {
+        if self.at >= self.image.count {
+            self.enter_next();
+        }
+    }
+
+    fn enter_next(&mut self) {
+        self.back = Back::default();
         while self.at >= self.image.count {
             let Some(next) = self.image.next.get(&self.tree.arena) else {
                 self.at = NOWHERE;
@@ -91,16 +139,41 @@ impl TreeCursor {
     }
 
     /// To the record before the place where the cursor is.
+    #[inline]
     fn step_back(&mut self) {
+        if self.at == 0 {
+            self.enter_previous();
+        } else {
+            self.at -= 1;
+        }
+    }
+
+    fn enter_previous(&mut self) {
         while self.at == 0 {
             let Some(low) = self.image.low else {
                 self.at = NOWHERE;
                 return;
             };
-            self.seek(&SortKey::before(low.key(), low.seqnum()));
+            let progress = mem::take(&mut self.back).progress;
+            self.seek(&progress, &SortKey::before(low.key(), low.seqnum()), Side::Before);
         }
         self.at -= 1;
     }
+
+    /// Goes a step towards the leaf before the image, so that it is at hand when the walk comes to it.
+    fn look_back(&mut self) {
+        if let Some(low) = self.image.low
+            && !self.back.is_there
+        {
+            let place = SortKey::before(low.key(), low.seqnum());
+            self.back.is_there = !self.tree.go_on(&mut self.back.progress, &place, before);
+        }
+    }
+}
+
+/// The slots that a walk back from `at` comes to first, and that one.
+fn before(at: usize) -> Range<usize> {
+    at.saturating_sub(AHEAD)..at + 1
 }
 
 impl Image {
@@ -112,7 +185,7 @@ impl Image {
         for (at, record) in self.records[..self.count].iter_mut().enumerate() {
             *record = leaf.record(at).map(keep);
         }
-        self.low = leaf.low().map(keep);
+        (self.skip, self.low) = (leaf.skip(), leaf.low().map(keep));
         self.next.set(leaf.next());
         leaf.is_at(version)
     }
@@ -124,7 +197,7 @@ impl Image {
 
 impl Cursor for TreeCursor {
     fn first(&mut self) -> Result<()> {
-        self.progress = SeekProgress::default();
+        (self.progress, self.back) = (SeekProgress::default(), Back::default());
         self.image.read_now(self.tree.first_leaf());
         self.at = 0;
         self.settle();
@@ -132,7 +205,7 @@ impl Cursor for TreeCursor {
     }
 
     fn last(&mut self) -> Result<()> {
-        self.progress = SeekProgress::default();
+        (self.progress, self.back) = (SeekProgress::default(), Back::default());
         self.image.read_now(self.tree.tail());
         while let Some(leaf) = self.image.next.get(&self.tree.arena) {
             self.image.read_now(leaf);
@@ -143,24 +216,21 @@ impl Cursor for TreeCursor {
     }
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
-        let progress = std::mem::take(&mut self.progress);
-        self.seek_from(progress, &SortKey::before(key, SeqNum::MAX));
+        let progress = mem::take(&mut self.progress);
+        self.seek(&progress, &SortKey::before(key, SeqNum::MAX), Side::Behind);
         self.settle();
         Ok(())
     }
 
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
-        self.seek(&SortKey::before(key, SeqNum::MAX));
+        self.seek(&SeekProgress::default(), &SortKey::before(key, SeqNum::MAX), Side::Before);
         self.step_back();
         Ok(())
     }
 
     fn next(&mut self) -> Result<()> {
         if self.at != NOWHERE {
-            self.at += 1;
-            if let Some(Some(ahead)) = self.image.records[..self.image.count].get(self.at + AHEAD) {
-                ahead.prefetch();
-            }
+            self.step();
             self.settle();
         }
         Ok(())
@@ -170,6 +240,9 @@ impl Cursor for TreeCursor {
         if self.at != NOWHERE {
             if let Some(Some(ahead)) = self.at.checked_sub(AHEAD).map(|at| self.image.records[at]) {
                 ahead.prefetch();
+            }
+            if self.at <= BACK {
+                self.look_back();
             }
             self.step_back();
         }
@@ -185,11 +258,25 @@ impl Cursor for TreeCursor {
     }
 }
 
-impl KeyCursor for TreeCursor {}
+impl KeyCursor for TreeCursor {
+    #[inline]
+    fn next_key_in_leaf(&mut self) -> bool {
+        let is_other = self.at != NOWHERE && self.is_last_version(self.at);
+        if is_other {
+            self.step();
+        }
+        is_other
+    }
+
+    #[inline]
+    fn is_first_version(&self) -> bool {
+        self.at != NOWHERE && self.at > 0 && self.is_last_version(self.at - 1)
+    }
+}
 
 impl LazySeek for TreeCursor {
     fn prefetch_seek_ge(&mut self, key: &[u8]) -> bool {
-        self.tree.go_on(&mut self.progress, &SortKey::before(key, SeqNum::MAX))
+        self.tree.go_on(&mut self.progress, &SortKey::before(key, SeqNum::MAX), |at| at..at + 1)
     }
 }
 

@@ -241,8 +241,9 @@ impl Node {
         usize_of32(self.count.load(Ordering::Relaxed)).min(SLOTS)
     }
 
+    /// Bytes that the keys of the range share.
     #[inline]
-    fn skip(&self) -> usize {
+    pub(super) fn skip(&self) -> usize {
         usize_of32(self.skip.load(Ordering::Relaxed))
     }
 
@@ -297,13 +298,13 @@ impl Node {
         NonNull::new(self.slot(at)).map(|at| unsafe { Record::from_ptr(at) })
     }
 
-    /// Prefetches the record in slot `at` of a leaf.
+    /// Prefetches the records in some slots of a leaf, of those that are in use.
     #[inline]
-    pub(super) fn prefetch_record(&self, at: usize) {
-        if at < self.count()
-            && let Some(record) = self.record(at)
-        {
-            record.prefetch();
+    fn prefetch_records(&self, slots: Range<usize>) {
+        for at in slots.start..slots.end.min(self.count()) {
+            if let Some(record) = self.record(at) {
+                record.prefetch();
+            }
         }
     }
 
@@ -318,13 +319,35 @@ impl Node {
     /// How many slots lie at or before `place`, which is in the node's range.
     #[inline]
     pub(super) fn rank(&self, place: &SortKey<'_>) -> usize {
-        let (count, head) = (self.count(), place.head(self.skip()));
-        // The first head that is not below, found without a branch that could be mispredicted.
+        let head = place.head(self.skip());
+        self.rank_from(self.first_not_below(head), head, place)
+    }
+
+    /// [`Self::rank`] in a leaf, whose records in some slots about that place are prefetched: before any of them is
+    /// looked at, so that all are waited for at once.
+    #[inline]
+    pub(super) fn rank_and_prefetch(&self, place: &SortKey<'_>, slots: impl FnOnce(usize) -> Range<usize>) -> usize {
+        let head = place.head(self.skip());
+        let at = self.first_not_below(head);
+        self.prefetch_records(slots(at));
+        self.rank_from(at, head, place)
+    }
+
+    /// The first slot whose head is not below `head`, found without a branch that could be mispredicted.
+    #[inline]
+    fn first_not_below(&self, head: u64) -> usize {
         let (mut at, mut half) = (0, HEADS.div_ceil(2));
         while half > 0 {
             at = select_unpredictable(self.head(at + half - 1) < head, at + half, at);
             half /= 2;
         }
+        at
+    }
+
+    /// [`Self::rank`], where the slots before `at` have heads below that of `place`, and those from there on have not.
+    #[inline]
+    fn rank_from(&self, at: usize, head: u64, place: &SortKey<'_>) -> usize {
+        let count = self.count();
         if at < count && self.head(at) == head { self.rank_among_ties(at, count, head, place) } else { at }
     }
 

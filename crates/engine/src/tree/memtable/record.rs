@@ -104,6 +104,13 @@ impl<'t> Record<'t> {
         unsafe { slice::from_raw_parts(self.at.add(KEY_AT).as_ptr(), self.key_len()) }
     }
 
+    /// Whether the key is another than that of `other`, with which it shares the first `skip` bytes.
+    #[inline]
+    pub(super) fn is_other_key(self, other: Record<'_>, skip: usize) -> bool {
+        let head = |record: Record<'_>| record.key().get(skip..).map(key::head);
+        head(self) != head(other) || self.key() != other.key()
+    }
+
     #[inline]
     pub(super) fn value(self) -> &'t [u8] {
         // SAFETY: the key is followed by a value of that length.

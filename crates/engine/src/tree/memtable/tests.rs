@@ -12,6 +12,8 @@ use super::*;
 use crate::base::Kind;
 use crate::base::value::ByteSource;
 use crate::tree::MergeSource;
+use crate::tree::cursor::{Cursor, KeyCursor};
+use crate::tree::merge::MergeCursor;
 
 type SortKey = (Vec<u8>, Reverse<u64>);
 type Model = BTreeMap<SortKey, (Kind, Vec<u8>)>;
@@ -383,6 +385,51 @@ fn versions_of_a_hot_key_are_found_across_leaves() {
         }
     }
     assert!(memtable.get(b"hot", SeqNum(1)).is_none());
+}
+
+/// The number of versions of each key in [`moves_by_key_pass_the_older_versions`].
+fn versions_of(key: u64) -> u64 {
+    if key.is_multiple_of(3) { 1 + scramble(key) % 12 } else { 1 }
+}
+
+/// By itself and as the only source of a merge, which then asks the memtable.
+#[test]
+fn moves_by_key_pass_the_older_versions() {
+    let (memtable, keys) = (Memtable::new(), rounds(1000, 40));
+    for key in 0..keys {
+        (1..=versions_of(key)).for_each(|seqnum| put(&memtable, &key.to_be_bytes(), seqnum, b""));
+    }
+    let merge = || MergeCursor::new(vec![memtable.cursor()]);
+    for mut cursor in [memtable.cursor(), Box::new(merge())] {
+        let mut key = Vec::new();
+        cursor.first().unwrap();
+        for number in 0..keys {
+            let entry = cursor.entry().unwrap();
+            assert_eq!((entry.key, entry.seqnum.0), (&number.to_be_bytes()[..], versions_of(number)));
+            assert_eq!(cursor.next_key(&mut key).unwrap() + 1, versions_of(number));
+        }
+        assert!(cursor.entry().is_none());
+        cursor.last().unwrap();
+        let mut known = 0;
+        while let Some(entry) = cursor.entry() {
+            let (key, is_first) = (entry.key.to_vec(), cursor.is_first_version());
+            cursor.prev().unwrap();
+            known += u64::from(is_first);
+            assert!(!is_first || cursor.key().is_some_and(|before| before != key));
+        }
+        assert!(known > keys / 2, "of all but those at the start of a leaf: {known} of {keys}");
+    }
+    let (mut merge, mut key, mut seen) = (merge(), Vec::new(), Vec::new());
+    merge.first().unwrap();
+    while let Some(entry) = merge.entry() {
+        seen.push(entry.key.to_vec());
+        assert!(!merge.next_keys_in_leaf(|entry| {
+            seen.push(entry.key.to_vec());
+            true
+        }));
+        merge.next_key(&mut key).unwrap();
+    }
+    assert!(seen.iter().eq((0..keys).map(|number| number.to_be_bytes().to_vec()).collect::<Vec<_>>().iter()));
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! A writer holds at most one node, and no latch while it holds one. The growth latch is taken without a node, and the
 //! arena's latch (to map memory) perhaps within it. Readers hold nothing.
 
+use std::ops::Range;
 use std::ptr;
 
 use crate::base::num::whole;
@@ -194,12 +195,17 @@ impl Tree {
     }
 
     /// Goes one step towards the leaf that `place` belongs to, and prefetches the memory that the next step reads;
-    /// whether there is one.
-    pub(super) fn go_on(&self, progress: &mut SeekProgress, place: &SortKey<'_>) -> bool {
+    /// whether there is one. In the leaf that is the records in some slots about the place.
+    pub(super) fn go_on(
+        &self,
+        progress: &mut SeekProgress,
+        place: &SortKey<'_>,
+        slots: impl FnOnce(usize) -> Range<usize>,
+    ) -> bool {
         let mut descent = self.resume(progress);
         let arrived = descent.step(0, place).is_some();
         if arrived {
-            descent.node.prefetch_record(descent.node.rank(place));
+            descent.node.rank_and_prefetch(place, slots);
         }
         progress.node.set(Some(descent.node));
         progress.bound.set(descent.bound);

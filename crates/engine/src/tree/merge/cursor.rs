@@ -251,6 +251,15 @@ impl MergeCursor {
         if self.order.lengthen_prefix(&self.sources) { self.place_all() } else { Ok(()) }
     }
 
+    /// The only source, if the merge does not walk in its leaf itself.
+    #[inline]
+    fn lone(&mut self) -> Option<&mut dyn MergeSource> {
+        match &mut *self.sources {
+            [source] if self.here.is_nowhere() => Some(&mut **source),
+            _ => None,
+        }
+    }
+
     /// The winner, unless the merge is positioned nowhere.
     fn current(&self) -> Option<&dyn MergeSource> {
         matches!(self.state, State::Forward | State::Backward).then(|| &*self.sources[self.winner])
@@ -344,12 +353,24 @@ impl Cursor for MergeCursor {
 impl KeyCursor for MergeCursor {
     #[inline]
     fn next_key_in_leaf(&mut self) -> bool {
-        self.forward() && self.here.next_key()
+        self.forward() && (self.here.next_key() || self.lone().is_some_and(|source| source.next_key_in_leaf()))
     }
 
     #[inline]
-    fn next_keys_in_leaf(&mut self, go_on: impl FnMut(Entry<'_>) -> bool) -> bool {
-        self.forward() && self.here.next_keys(go_on)
+    fn next_keys_in_leaf(&mut self, mut go_on: impl FnMut(Entry<'_>) -> bool) -> bool {
+        if !self.forward() {
+            return false;
+        }
+        if !self.here.is_nowhere() {
+            return self.here.next_keys(go_on);
+        }
+        let Some(source) = self.lone() else { return false };
+        while source.next_key_in_leaf() {
+            if !source.entry().is_some_and(&mut go_on) {
+                return true;
+            }
+        }
+        false
     }
 
     #[inline]
@@ -361,6 +382,7 @@ impl KeyCursor for MergeCursor {
             return leave_key(self, key);
         }
         match self.sources.len() {
+            1 if self.here.is_nowhere() => self.step_key(key),
             0 | 1 => leave_key(self, key),
             _ if self.order.first_two_tie() => self.step_tied_keys(key),
             _ => self.step_key(key),
@@ -369,7 +391,8 @@ impl KeyCursor for MergeCursor {
 
     #[inline]
     fn is_first_version(&self) -> bool {
-        matches!(self.state, State::Backward) && self.here.is_first_version()
+        let lone = || matches!(&*self.sources, [source] if self.here.is_nowhere() && source.is_first_version());
+        matches!(self.state, State::Backward) && (self.here.is_first_version() || lone())
     }
 }
 
