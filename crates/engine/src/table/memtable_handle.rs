@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crate::base::num::u64_of;
 use crate::base::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, thread};
 use crate::base::{Entry, Lsn, SeqNum};
-use crate::tree::memtable::Memtable;
+use crate::tree::memtable::{ChunkPool, Memtable};
 
 /// A memtable of fewer bytes lies in the processor's cache, and costs reads little.
 pub const SMALL_BYTES: u64 = 1 << 20;
@@ -56,11 +56,11 @@ pub(crate) enum Stage {
 }
 
 impl MemtableHandle {
-    /// An empty memtable.
+    /// An empty memtable, whose memory comes from a pool and goes back there.
     #[must_use]
-    pub fn new() -> Arc<Self> {
+    pub fn new(pool: &Arc<ChunkPool>) -> Arc<Self> {
         Arc::new(Self {
-            entries: Memtable::new(),
+            entries: Memtable::in_pool(pool),
             first_lsn: AtomicU64::new(u64::MAX),
             sealed_at: OnceLock::new(),
             inserting: AtomicU32::new(0),

@@ -16,6 +16,7 @@ use crate::base::checksum::hash_key;
 use crate::base::num::u64_of;
 use crate::base::{Result, SeqNum};
 use crate::cache::Fill;
+use crate::tree::memtable::ChunkPool;
 use crate::tree::merge::MergeCursor;
 use crate::tree::multi_get::{GetResults, MultiGet};
 use crate::tree::range_tombstone::{Masks, RangeDelCursor, RangeTombstones, TombstoneLayers};
@@ -53,12 +54,12 @@ pub struct Version {
 }
 
 impl Version {
-    /// A version with nothing in memory.
+    /// A version with nothing in memory, whose memtable takes its memory from a pool.
     #[must_use]
-    pub fn of_trees(trees: Trees) -> Self {
+    pub fn of_trees(trees: Trees, pool: &Arc<ChunkPool>) -> Self {
         let range_tombstones = TombstoneLayers::of_disk(&trees.range_tombstones);
         Self {
-            active: MemtableHandle::new(),
+            active: MemtableHandle::new(pool),
             immutables: Vec::new(),
             trees: Arc::new(trees),
             range_tombstones,
@@ -293,7 +294,7 @@ mod tests {
         let set = |seqnum| [RangeTombstone { range: range.clone(), seqnum: SeqNum(seqnum) }].into_iter().collect();
         for sealed in 1..=8 {
             for (older, newer) in [(2, 3), (3, 4), (3, 6), (5, 7)] {
-                let mut version = Version::of_trees(Trees::default());
+                let mut version = Version::of_trees(Trees::default(), &Arc::default());
                 version.immutables.push(MemtableHandle::of_batch(Memtable::new(), &(at(0)..at(sealed))));
                 for seqnum in [older, newer] {
                     let set = Arc::new(set(seqnum));

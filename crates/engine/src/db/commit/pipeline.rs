@@ -362,6 +362,7 @@ impl CommitPipeline {
         let limit = self.state.options.memtable_bytes;
         full |= limit != 0 && ticket.mems().any(|mem| mem.accounted_bytes() >= limit && mem.sealed_at().is_none());
         self.throttle.press_cache();
+        self.throttle.budget.trim_chunks();
         if full {
             self.seal_full();
         }

@@ -233,7 +233,7 @@ pub(crate) fn seal_memtable(
     let active = Arc::clone(&table.version.load().active);
     let (sealed, fresh) = match active.is_unused() {
         true => (None, active),
-        false => (Some(active), MemtableHandle::new()),
+        false => (Some(active), MemtableHandle::new(&table.memtable_chunks)),
     };
     sealed.iter().for_each(|mem| mem.seal(at));
     table.version.rcu(|version| {

@@ -1,6 +1,6 @@
 //! What is done from time to time in the background: many files that tables had which were dropped together are
-//! removed, and it is looked at entries that expire, what readers in other processes no longer keep, and the file
-//! `STATS`, which tells other processes the counters of this one.
+//! removed, memory that no memtable asks for is given back, and it is looked at entries that expire, what readers in
+//! other processes no longer keep, and the file `STATS`, which tells other processes the counters of this one.
 //!
 //! `STATS` is no part of the database: it is never synced, an error of it is nobody's, and it goes when the database is
 //! closed. The process that writes it shares its lock, so that what a crash left is known for what it is.
@@ -88,6 +88,7 @@ impl Housekeeper {
         let rest = *due.rest.get_or_insert(now + EVERY);
         if rest <= now {
             due.rest = Some(now + EVERY);
+            self.state.tables.memtable_chunks().release_idle();
             self.tell();
         }
         let leases = self.state.files.leases();

@@ -25,7 +25,7 @@ pub(super) fn check_written(
     let written = Version { trees: written, view: None, ..Version::clone(&all) };
     let mut loaded = Trees::default();
     loaded.levels[0] = Level::new(runs.to_vec());
-    let loaded = Version::of_trees(loaded.with_values());
+    let loaded = Version::of_trees(loaded.with_values(), &Arc::default());
     let mut cursor = written.cursor(Fill::Keep, snapshot);
     let mut last = Vec::new();
     cursor.first()?;

@@ -71,6 +71,9 @@ impl Core {
         self.state.tables.all().iter().for_each(|table| drop(self.commits.empty(table)));
         self.state.manifest.lock().close();
         self.commits.log.give_back();
+        let chunks = self.state.tables.memtable_chunks();
+        chunks.allow(0);
+        chunks.trim();
         self.state.cache.fit(|_| Some(0));
         self.state.files.close();
     }

@@ -134,7 +134,7 @@ impl Found {
         let manifest_id = unused_file(&catalog, &entries);
         catalog.next_file = FileId(manifest_id.0 + 1);
         own_trees(&env, &dir, &catalog, catalog.next_file)?;
-        let cache = Arc::new(Cache::new(WriteBudget::new(options.memory_bytes).cache_bytes()));
+        let cache = Arc::new(Cache::new(WriteBudget::new(options.memory_bytes, Arc::default()).cache_bytes()));
         let ids = (catalog.database_id, catalog.next_file);
         let leases = Arc::new(Leases::new(env.clone(), dir.clone(), &entries));
         let file_system = (env.clone(), files);

@@ -13,6 +13,7 @@ use crate::table::{TableOptions, Trees, Version};
 use crate::tree::btree::BTree;
 use crate::tree::compaction_filter::TableFilter;
 use crate::tree::gc::GcRule;
+use crate::tree::memtable::ChunkPool;
 use crate::tree::operator::TableOperator;
 use crate::tree::range_tombstone::RangeTombstones;
 
@@ -31,6 +32,8 @@ pub(crate) struct TableState {
     pub(crate) callbacks: Callbacks,
     /// What readers see. Memtables are swapped under the commit latch, trees under the manifest store's.
     pub(crate) version: ArcSwap<Version>,
+    /// Where its memtables take their memory from.
+    pub(crate) memtable_chunks: Arc<ChunkPool>,
     /// What reads cost.
     pub(crate) reads: ReadCounters,
     /// What reads have paid for extra trees.
@@ -87,7 +90,7 @@ impl TableState {
     pub(super) fn new(
         (id, name, options): (TableId, String, TableOptions),
         created_at: SeqNum,
-        (registered, wakers): (&Registered, Arc<Wakers>),
+        (registered, wakers, memtable_chunks): (&Registered, Arc<Wakers>, Arc<ChunkPool>),
         trees: Trees,
         btree: Option<(FileId, Arc<BTree>)>,
         seqnum_to_time: SeqnumToTime,
@@ -100,7 +103,8 @@ impl TableState {
             name,
             options,
             callbacks: Callbacks { operator, filter },
-            version: ArcSwap::from_pointee(Version::of_trees(trees)),
+            version: ArcSwap::from_pointee(Version::of_trees(trees, &memtable_chunks)),
+            memtable_chunks,
             reads: ReadCounters::default(),
             charges: ReadCharges::new(wakers),
             btree: ArcSwapOption::from_pointee(btree),
@@ -166,7 +170,7 @@ impl TableState {
     /// Lets go of all that a dropped table holds, so that handles of it keep neither memory nor files; what it was, and
     /// the file of its B-tree. The caller holds the commit latch: no commit is about to change what readers see.
     pub(crate) fn empty(&self) -> (Arc<Version>, Option<FileId>) {
-        let nothing = Version::of_trees(Trees::default());
+        let nothing = Version::of_trees(Trees::default(), &self.memtable_chunks);
         let version = self.version.swap(Arc::new(nothing));
         (version, self.btree.swap(None).map(|tree| tree.0))
     }

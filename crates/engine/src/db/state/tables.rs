@@ -8,6 +8,7 @@ use crate::base::{FileId, SeqNum, TableId};
 use crate::table::seqnum_to_time::SeqnumToTime;
 use crate::table::{TableOptions, Trees};
 use crate::tree::btree::BTree;
+use crate::tree::memtable::ChunkPool;
 
 use super::registered::Registered;
 use super::table::TableState;
@@ -21,12 +22,19 @@ pub(crate) type Tables = BTreeMap<String, Arc<TableState>>;
 pub(crate) struct TableSet {
     registered: Registered,
     wakers: Arc<Wakers>,
+    /// Where the memtables of all tables take their memory from.
+    memtable_chunks: Arc<ChunkPool>,
     tables: RwLock<Tables>,
 }
 
 impl TableSet {
     pub(crate) fn new(registered: Registered, wakers: Arc<Wakers>) -> Self {
-        Self { registered, wakers, tables: RwLock::default() }
+        Self { registered, wakers, memtable_chunks: Arc::default(), tables: RwLock::default() }
+    }
+
+    /// The memory that memtables have given back and that others will take.
+    pub(crate) fn memtable_chunks(&self) -> &Arc<ChunkPool> {
+        &self.memtable_chunks
     }
 
     /// What the program has registered.
@@ -59,7 +67,7 @@ impl TableSet {
         btree: Option<(FileId, Arc<BTree>)>,
         seqnum_to_time: SeqnumToTime,
     ) -> TableState {
-        let shared = (&self.registered, Arc::clone(&self.wakers));
+        let shared = (&self.registered, Arc::clone(&self.wakers), Arc::clone(&self.memtable_chunks));
         TableState::new((id, name, options), created_at, shared, trees, btree, seqnum_to_time)
     }
 }

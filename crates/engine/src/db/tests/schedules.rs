@@ -276,7 +276,7 @@ fn every_writer_that_waits_for_room_is_admitted() {
     };
     check(move || {
         let (running, sealed, sealing) = (Mutex::new(THREADS), Condvar::new(), Mutex::new(()));
-        let (room, memory) = (StallQueue::default(), WriteBudget::new(BUDGET));
+        let (room, memory) = (StallQueue::default(), WriteBudget::new(BUDGET, Arc::default()));
         let shared = Arc::new(Writers { room, memory, running, sealed, sealing });
         let start = |_| {
             let shared = Arc::clone(&shared);

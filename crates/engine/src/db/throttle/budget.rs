@@ -5,8 +5,10 @@
 //! again, for each entry. Sealed ones on their way to disk may take another quarter. Writers are slowed from half of
 //! that on, and while compactions have much to do (`table/policy/pressure.rs`): with the square of the pressure, so
 //! little at first. The block cache has what memtables do not hold now, and at most three quarters, so a database that
-//! is only read does not keep memory for writes.
+//! is only read does not keep memory for writes. Of the quarter that it never has, memory that memtables gave back may
+//! be kept for the next ones as far as memtables do not hold it.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use crate::base::sync::AtomicU64;
 use crate::env::Threads;
 use crate::table::memtable_handle::{MemtableHandle, Stage};
 use crate::table::policy::FULL;
+use crate::tree::memtable::ChunkPool;
 
 /// The delay at full pressure: 200 ns a byte is 5 MB/s.
 const DELAY_NS_PER_BYTE: u64 = 200;
@@ -31,6 +34,8 @@ pub(crate) struct WriteBudget {
     budget: u64,
     active: AtomicU64,
     immutable: AtomicU64,
+    /// Memory that memtables gave back; what it may keep follows the counters.
+    chunks: Arc<ChunkPool>,
     /// The pressure of compactions that are due, in thousandths; set when a table's trees change.
     debt: AtomicU64,
     /// Delays of small writes, until they are worth a sleep.
@@ -41,9 +46,29 @@ pub(crate) struct WriteBudget {
 }
 
 impl WriteBudget {
-    pub(crate) fn new(budget: u64) -> Self {
+    /// A budget of so many bytes, with the pool of the memtables that are counted.
+    pub(crate) fn new(budget: u64, chunks: Arc<ChunkPool>) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { budget, active: zero(), immutable: zero(), debt: zero(), saved_ns: zero(), owed_ns: zero() }
+        let (active, immutable, debt, saved_ns, owed_ns) = (zero(), zero(), zero(), zero(), zero());
+        let budget = Self { budget, active, immutable, chunks, debt, saved_ns, owed_ns };
+        budget.allow_chunks();
+        budget
+    }
+
+    /// The part of the budget that the cache never has.
+    const fn memtable_share(&self) -> u64 {
+        self.budget / 4
+    }
+
+    /// Gives the memory back that the pool may not keep because memtables have grown. To be called without latches.
+    #[inline]
+    pub(crate) fn trim_chunks(&self) {
+        self.chunks.trim();
+    }
+
+    /// Lets the pool keep what memtables leave of their share.
+    fn allow_chunks(&self) {
+        self.chunks.allow(self.memtable_share().saturating_sub(self.memtable_bytes()));
     }
 
     /// The share of the budget that active memtables may take.
@@ -63,14 +88,17 @@ impl WriteBudget {
         }
         let stage = mem.stage();
         let bytes = mem.take_growth();
-        match *stage {
+        let is_full = match *stage {
             Stage::Active => self.active.fetch_add(bytes, Ordering::Relaxed) + bytes > self.active_max(),
             Stage::Sealed => {
                 self.immutable.fetch_add(bytes, Ordering::Relaxed);
                 false
             }
             Stage::Gone => false,
-        }
+        };
+        drop(stage);
+        self.allow_chunks();
+        is_full
     }
 
     pub(crate) fn is_active_full(&self) -> bool {
@@ -100,6 +128,8 @@ impl WriteBudget {
             Stage::Sealed => self.immutable.fetch_sub(mem.accounted_bytes(), Ordering::Relaxed),
             Stage::Gone => 0,
         };
+        drop(stage);
+        self.allow_chunks();
     }
 
     /// Bytes in all memtables.
@@ -109,7 +139,7 @@ impl WriteBudget {
 
     /// What is left for the cache.
     pub(crate) fn cache_bytes(&self) -> u64 {
-        let taken = self.memtable_bytes().max(self.budget / 4);
+        let taken = self.memtable_bytes().max(self.memtable_share());
         self.budget.saturating_sub(taken).max(self.budget / 8)
     }
 
@@ -238,11 +268,10 @@ mod tests {
     use crate::base::{Entry, Kind, SeqNum};
     use crate::env::Next;
     use crate::env::sim::SimEnv;
-    use std::sync::Arc;
 
     #[test]
     fn writers_are_slowed_smoothly_and_only_under_pressure() {
-        let memory = WriteBudget::new(64 << 20);
+        let memory = WriteBudget::new(64 << 20, Arc::default());
         memory.active.store(24 << 20, Ordering::Relaxed);
         assert_eq!(memory.delay(1 << 20), None);
         memory.immutable.store(10 << 20, Ordering::Relaxed);
@@ -254,7 +283,7 @@ mod tests {
 
     /// A budget that asks the most of writers.
     fn full() -> WriteBudget {
-        let memory = WriteBudget::new(256 << 20);
+        let memory = WriteBudget::new(256 << 20, Arc::default());
         memory.set_debt(FULL);
         memory
     }
@@ -297,7 +326,7 @@ mod tests {
     #[test]
     fn writers_are_held_to_the_rate_whatever_the_size_of_their_writes() {
         for (debt, bytes) in [(FULL, 20), (FULL, 1000), (FULL / 2, 1000), (FULL, 200 << 10), (FULL / 4, 4 << 20)] {
-            let memory = WriteBudget::new(256 << 20);
+            let memory = WriteBudget::new(256 << 20, Arc::default());
             memory.set_debt(debt);
             let (sum, longest) = sleeps(&memory, 20_000, bytes);
             let rate = DELAY_NS_PER_BYTE * debt / FULL * debt / FULL;
@@ -339,7 +368,7 @@ mod tests {
 
     #[test]
     fn the_cache_has_what_memtables_do_not_hold_and_at_most_three_quarters() {
-        let memory = WriteBudget::new(64 << 20);
+        let memory = WriteBudget::new(64 << 20, Arc::default());
         assert_eq!(memory.cache_bytes(), 48 << 20);
         memory.active.store(24 << 20, Ordering::Relaxed);
         assert_eq!((memory.cache_bytes(), memory.is_active_full()), (40 << 20, false));
@@ -355,8 +384,8 @@ mod tests {
 
     #[test]
     fn growth_that_is_counted_late_is_not_left_behind() {
-        let memory = WriteBudget::new(1 << 20);
-        let (dropped, flushed) = (MemtableHandle::new(), MemtableHandle::new());
+        let memory = WriteBudget::new(1 << 20, Arc::default());
+        let (dropped, flushed) = (MemtableHandle::new(&memory.chunks), MemtableHandle::new(&memory.chunks));
         for mem in [&dropped, &flushed] {
             grow(mem, 1);
             memory.count(mem);
@@ -375,5 +404,32 @@ mod tests {
             memory.forget(mem);
         }
         assert_eq!(memory.memtable_bytes(), 0);
+    }
+
+    #[test]
+    fn memory_for_the_next_memtables_is_kept_in_what_the_cache_never_has() {
+        const MIB: u64 = 1 << 20;
+        let memory = WriteBudget::new(64 * MIB, Arc::default());
+        let fill = |mebibytes: u64| {
+            let mem = MemtableHandle::new(&memory.chunks);
+            (0..mebibytes * 11).for_each(|number| grow(&mem, number));
+            memory.count(&mem);
+            memory.trim_chunks();
+            mem
+        };
+        let flush = |mem: Arc<MemtableHandle>| {
+            memory.sealed(&mem);
+            memory.forget(&mem);
+        };
+        flush(fill(22));
+        let kept = memory.chunks.bytes();
+        assert!((15 * MIB..=16 * MIB).contains(&kept), "a quarter: {kept} bytes");
+        for mebibytes in [4, 8, 12, 20] {
+            let mem = fill(mebibytes);
+            let (held, kept) = (memory.memtable_bytes(), memory.chunks.bytes());
+            assert!(held >= mebibytes * MIB && held.max(16 * MIB) >= held + kept, "{held} and {kept} bytes");
+            assert_eq!(memory.cache_bytes() + held.max(16 * MIB), 64 * MIB);
+            flush(mem);
+        }
     }
 }

@@ -54,7 +54,7 @@ struct DiskSpace {
 
 impl Throttle {
     pub(crate) fn new(state: Arc<State>) -> Self {
-        let budget = WriteBudget::new(state.options.memory_bytes);
+        let budget = WriteBudget::new(state.options.memory_bytes, Arc::clone(state.tables.memtable_chunks()));
         let queue = Arc::<StallQueue>::default();
         state.health.watch(Arc::<StallQueue>::clone(&queue));
         Self { state, budget, queue, space: DiskSpace::default() }

@@ -187,11 +187,13 @@ impl Drop for Admission<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     /// A memory of 16 MiB with so many bytes in sealed memtables, of the ten that may be there before writers wait.
     fn budget(mib: u64) -> WriteBudget {
-        let budget = WriteBudget::new(16 << 20);
+        let budget = WriteBudget::new(16 << 20, Arc::default());
         budget.set_immutable(mib << 20);
         budget
     }

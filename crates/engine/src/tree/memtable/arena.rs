@@ -1,26 +1,21 @@
-//! The memory of one memtable: chunks from the system, handed out front to back by all threads at once, freed together.
+//! The memory of one memtable: chunks from the system, or that other memtables have used before, handed out front to
+//! back by all threads at once, given back together.
 //!
 //! # Invariants
 //! 1. No byte is handed out twice, and none is taken back before the arena is dropped.
-//! 2. Memory is zero when it is handed out.
 //!
 //! # Concurrency
 //! A piece costs one atomic addition. Only a thread that finds the chunk used up takes the latch, to map the next one.
 
+use std::mem;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex};
-
-use crate::base::memory::pages::{self, HUGE_PAGE_BYTES};
-use crate::base::num::{u64_of, usize_of};
+use super::chunk::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Chunk, ChunkPtr, HEADER_BYTES, OwnedChunk, TAKEN_RECORD};
+use super::pool::ChunkPool;
 use crate::base::prefetch::CACHE_LINE_BYTES;
-
-/// The first chunk of an arena, and the least: most tables of a database are written little.
-const CHUNK_BYTES_MIN: usize = 16 << 10;
-
-/// The size up to which each chunk is twice the one before: one huge page.
-const CHUNK_BYTES_MAX: usize = HUGE_PAGE_BYTES;
+use crate::base::sync::{AtomicPtr, AtomicUsize, Mutex};
 
 /// A longer piece gets a chunk of its own, so that it does not waste the rest of the current one.
 const SHARED_PIECE_BYTES_MAX: usize = CHUNK_BYTES_MAX / 8;
@@ -34,15 +29,6 @@ const SPARES_MAX: usize = 4;
 /// The strictest alignment of a piece.
 const ALIGN_MAX: usize = CACHE_LINE_BYTES;
 
-/// What a chunk's header takes of it.
-const HEADER_BYTES: usize = size_of::<Chunk>();
-
-/// The low half of [`Chunk::taken`].
-const TAKEN_BYTES: u64 = u32::MAX as u64;
-
-/// One [`Chunk::taken`] record.
-const TAKEN_RECORD: u64 = 1 << 32;
-
 /// The memory of one memtable.
 pub(super) struct Arena {
     /// The chunk that pieces come from; null before the first piece. A store publishes the chunk's header to every
@@ -52,30 +38,16 @@ pub(super) struct Arena {
     full_bytes: AtomicUsize,
     /// Spare chunks, whose memory the system has filled with zeros already.
     spares: Mutex<Vec<ChunkPtr>>,
-    /// All other chunks, freed by drop.
+    /// All other chunks, given back by drop.
     chunks: Mutex<Vec<ChunkPtr>>,
+    /// Where chunks come from, if it has one, and go to.
+    pool: Arc<ChunkPool>,
 }
-
-/// The header at the front of each chunk.
-#[repr(C, align(64))]
-struct Chunk {
-    /// How many bytes are taken, the header included (low 32 bits; beyond `len` once the chunk is used up), and how
-    /// many of the pieces are records (high 32 bits): one addition counts both. Publishes nothing.
-    taken: AtomicU64,
-    len: usize,
-}
-
-/// A chunk, valid until its arena is dropped.
-#[derive(Clone, Copy, PartialEq)]
-struct ChunkPtr(NonNull<Chunk>);
-
-// SAFETY: a chunk belongs to its arena, not to a thread; its header is only changed atomically.
-unsafe impl Send for ChunkPtr {}
 
 impl Arena {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(pool: Arc<ChunkPool>) -> Self {
         let current = AtomicPtr::new(ptr::null_mut());
-        Self { current, full_bytes: AtomicUsize::new(0), spares: Mutex::default(), chunks: Mutex::default() }
+        Self { current, full_bytes: AtomicUsize::new(0), spares: Mutex::default(), chunks: Mutex::default(), pool }
     }
 
     /// Memory taken so far, in bytes: what the current chunk has left takes none yet, unless it is one of the largest.
@@ -85,7 +57,8 @@ impl Arena {
 
     /// Whether [`Self::prepare_spare`] has something to do.
     pub(super) fn wants_spare(&self) -> bool {
-        self.spares.lock().len() < self.spares_wanted()
+        // A chunk of the pool is at hand as it is.
+        self.pool.is_empty() && self.spares.lock().len() < self.spares_wanted()
     }
 
     fn spares_wanted(&self) -> usize {
@@ -97,22 +70,22 @@ impl Arena {
     pub(super) fn prepare_spare(&self) -> bool {
         let wanted = self.wants_spare();
         if wanted {
-            let chunk = ChunkPtr::map(CHUNK_BYTES_MAX);
+            let chunk = OwnedChunk::map(CHUNK_BYTES_MAX).lend();
             self.spares.lock().push(chunk);
         }
         wanted
     }
 
-    /// Unmaps the spare chunks.
+    /// Gives the spare chunks back.
     pub(super) fn release_spares(&self) {
-        let spares = std::mem::take(&mut *self.spares.lock());
+        let spares = mem::take(&mut *self.spares.lock());
         // SAFETY: no other thread has them.
-        spares.into_iter().for_each(|chunk| unsafe { chunk.unmap() });
+        self.pool.give(spares.into_iter().map(|chunk| unsafe { chunk.own() }));
     }
 
     /// How many records were taken.
     pub(super) fn records(&self) -> u64 {
-        self.chunks.lock().iter().map(|chunk| chunk.header().taken.load(Ordering::Relaxed) >> 32).sum()
+        self.chunks.lock().iter().map(|chunk| chunk.records()).sum()
     }
 
     /// `len` bytes for a record, unaligned.
@@ -121,7 +94,7 @@ impl Arena {
         self.take(len, TAKEN_RECORD)
     }
 
-    /// Memory for a `T`.
+    /// Memory for a `T`, with any bytes.
     pub(super) fn take_aligned<T>(&self) -> NonNull<T> {
         const { assert!(align_of::<T>() <= ALIGN_MAX) };
         let memory = self.take(size_of::<T>() + ALIGN_MAX - 1, 0);
@@ -153,11 +126,14 @@ impl Arena {
     fn replace(&self, used_up: Option<ChunkPtr>, len: usize) {
         let mut chunks = self.chunks.lock();
         if self.current() == used_up {
-            let used_up_bytes = used_up.map_or(0, |chunk| chunk.header().len);
+            let used_up_bytes = used_up.map_or(0, |chunk| chunk.len());
             let grown = (2 * used_up_bytes).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-            let map = || ChunkPtr::map(grown.max((HEADER_BYTES + len).next_power_of_two()));
             let spare = self.spares.lock().pop();
-            let chunk = spare.unwrap_or_else(map);
+            let chunk = spare.unwrap_or_else(|| {
+                let pooled = if grown == CHUNK_BYTES_MAX { self.pool.take() } else { None };
+                let map = || OwnedChunk::map(grown.max((HEADER_BYTES + len).next_power_of_two()));
+                pooled.unwrap_or_else(map).lend()
+            });
             chunks.push(chunk);
             self.current.store(chunk.0.as_ptr(), Ordering::Release);
             // Not before: `bytes`, which adds the two, must not count one chunk twice.
@@ -167,66 +143,17 @@ impl Arena {
 
     #[cold]
     fn take_own_chunk(&self, len: usize, records: u64) -> NonNull<u8> {
-        let chunk = ChunkPtr::map((HEADER_BYTES + len).next_multiple_of(CHUNK_BYTES_MIN));
+        let chunk = OwnedChunk::map((HEADER_BYTES + len).next_multiple_of(CHUNK_BYTES_MIN)).lend();
         self.chunks.lock().push(chunk);
-        self.full_bytes.fetch_add(chunk.header().len, Ordering::Release);
+        self.full_bytes.fetch_add(chunk.len(), Ordering::Release);
         chunk.take(len, records).expect("the chunk was made for this piece")
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        for chunk in self.chunks.get_mut().drain(..).chain(self.spares.get_mut().drain(..)) {
-            // SAFETY: the owner that drops the arena has let go of all pieces.
-            unsafe { chunk.unmap() };
-        }
-    }
-}
-
-impl ChunkPtr {
-    /// A new chunk of `len` bytes.
-    fn map(len: usize) -> Self {
-        let chunk = pages::map(len).cast::<Chunk>();
-        let header = Chunk { taken: AtomicU64::new(u64_of(HEADER_BYTES)), len };
-        // SAFETY: the mapping is longer than a header, aligned to pages, and not shared yet.
-        unsafe { chunk.write(header) };
-        Self(chunk)
-    }
-
-    /// Gives the memory back.
-    ///
-    /// # Safety
-    /// The chunk is not in use any more.
-    unsafe fn unmap(self) {
-        let len = self.header().len;
-        // SAFETY: mapped with this length, and the caller's promise.
-        unsafe { pages::unmap(self.0.cast(), len) };
-    }
-
-    fn header(&self) -> &Chunk {
-        // SAFETY: the header was written by `map`, and the chunk outlives every user of its arena.
-        unsafe { self.0.as_ref() }
-    }
-
-    /// How many of its bytes take memory. The pages of a chunk come as they are touched, the largest chunk at once, as
-    /// a huge page.
-    fn resident_bytes(self) -> usize {
-        let Chunk { taken, len } = self.header();
-        let taken = usize_of(taken.load(Ordering::Relaxed) & TAKEN_BYTES);
-        if *len >= CHUNK_BYTES_MAX { *len } else { taken.next_multiple_of(CHUNK_BYTES_MIN).min(*len) }
-    }
-
-    /// The next `len` bytes, or `None` when the chunk is used up.
-    #[inline]
-    fn take(self, len: usize, records: u64) -> Option<NonNull<u8>> {
-        let Chunk { taken, len: end } = self.header();
-        // The low half cannot overflow: a thread that fails here goes on to another chunk.
-        let at = usize_of(taken.fetch_add(u64_of(len) + records, Ordering::Relaxed) & TAKEN_BYTES);
-        if at + len > *end {
-            taken.fetch_sub(records, Ordering::Relaxed);
-            return None;
-        }
-        // SAFETY: within the chunk, as just checked.
-        Some(unsafe { self.0.cast::<u8>().add(at) })
+        let (chunks, spares) = (mem::take(self.chunks.get_mut()), mem::take(self.spares.get_mut()));
+        // SAFETY: the owner that drops the arena has let go of all pieces.
+        self.pool.give(chunks.into_iter().chain(spares).map(|chunk| unsafe { chunk.own() }));
     }
 }

@@ -1,8 +1,8 @@
 //! The memtable: the newest entries of a table, in memory, in order, fed and read by many threads at once.
 //!
 //! Records lie in an arena in order of arrival; a B-link tree of their places keeps the order. Nothing is removed or
-//! changed: a memtable grows until it is flushed, and its memory goes back to the system with the last handle, cursor
-//! and pinned value.
+//! changed: a memtable grows until it is flushed, and its memory goes back with the last handle, cursor and pinned
+//! value: to a pool for the memtables to come (`pool`), or to the system.
 //!
 //! A large batch becomes a memtable as it is, with an index over it (`batch`): nothing is copied.
 //!
@@ -12,9 +12,11 @@
 
 mod arena;
 mod batch;
+mod chunk;
 mod cursor;
 mod node;
 mod pin;
+mod pool;
 mod record;
 mod tree;
 
@@ -26,6 +28,7 @@ mod tests;
 use std::sync::Arc;
 
 pub use batch::{BatchSorter, EntryOffset, SortedBatch};
+pub use pool::ChunkPool;
 
 use crate::base::debug::debug_by;
 use crate::base::num::u64_of;
@@ -52,7 +55,13 @@ impl Memtable {
     /// An empty memtable.
     #[must_use]
     pub fn new() -> Self {
-        Self(Form::Tree(Arc::new(Tree::new())))
+        Self::in_pool(&Arc::default())
+    }
+
+    /// An empty memtable that takes its memory from a pool, if that has some, and gives it back there.
+    #[must_use]
+    pub fn in_pool(pool: &Arc<ChunkPool>) -> Self {
+        Self(Form::Tree(Arc::new(Tree::new(Arc::clone(pool)))))
     }
 
     /// A memtable of the entries of a batch, whose first change has seqnum `first`. It takes no others.

@@ -147,8 +147,9 @@ impl Node {
     /// A node without slots.
     pub(super) fn create(arena: &Arena, level: u32) -> &Self {
         let node = arena.take_aligned::<Self>().as_ptr();
-        // SAFETY: the memory is zero, which is a node without slots or heads, and no other thread knows of it yet.
+        // SAFETY: the memory is a node's and no other thread knows of it yet; zeros are a node without slots or heads.
         let node = unsafe {
+            node.write_bytes(0, 1);
             (&raw mut (*node).level).write(level);
             &*node
         };

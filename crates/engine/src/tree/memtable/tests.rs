@@ -463,7 +463,7 @@ fn a_pinned_value_outlives_its_memtable() {
 #[test]
 fn what_a_chunk_has_left_does_not_count() {
     const RECORD_BYTES: usize = 1000;
-    let arena = arena::Arena::new();
+    let arena = arena::Arena::new(Arc::default());
     for taken in (0..1 << 20).step_by(RECORD_BYTES) {
         let counted = arena.bytes();
         // Each of seven chunks may have ended before it was full.
@@ -536,7 +536,7 @@ fn entries_inserted_together_are_where_each_would_be_alone() {
 /// The system gives a chunk of a large memtable before it is needed. Small ones have none.
 #[test]
 fn a_large_arena_goes_on_in_the_chunk_that_was_prepared() {
-    let arena = arena::Arena::new();
+    let arena = arena::Arena::new(Arc::default());
     let take_until_one_is_wanted = || {
         let mut records = 0;
         while !arena.wants_spare() {
@@ -611,4 +611,75 @@ fn readers_see_order_and_lose_nothing_while_four_threads_insert() {
         check_walk(&memtable, &done, order, true);
         check_walk(&memtable, &done, order, false);
     }
+}
+
+/// Bytes of the chunks that a pool keeps.
+const CHUNK_BYTES: u64 = chunk::CHUNK_BYTES_MAX as u64;
+
+/// A memtable with so many chunks of the largest size, full of ones.
+fn filled(pool: &Arc<ChunkPool>, chunks: u64) -> Memtable {
+    let memtable = Memtable::in_pool(pool);
+    let value = vec![0xff; 100 << 10];
+    let mut number = 0_u64;
+    while u64_of(memtable.bytes()) < (chunks + 1) * CHUNK_BYTES {
+        put(&memtable, &number.to_be_bytes(), 1, &value);
+        number += 1;
+    }
+    memtable
+}
+
+#[test]
+fn memory_that_was_used_before_serves_another_memtable() {
+    let pool = Arc::<ChunkPool>::default();
+    pool.allow(100 * CHUNK_BYTES);
+    drop(filled(&pool, 3));
+    let kept = pool.bytes();
+    assert!(kept >= 3 * CHUNK_BYTES);
+    let memtable = filled(&pool, 1);
+    assert!(pool.bytes() < kept);
+    let few = rounds(4000, 40);
+    let keys = || (0..few).map(|number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63);
+    keys().for_each(|key| put(&memtable, &key.to_be_bytes(), 1, &key.to_le_bytes()));
+    let mut sorted: Vec<u64> = keys().collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut cursor = memtable.cursor();
+    cursor.seek_ge(&(1_u64 << 63).to_be_bytes()).unwrap();
+    for key in sorted {
+        let entry = cursor.entry().unwrap();
+        assert_eq!((entry.key, entry.value), (&key.to_be_bytes()[..], &key.to_le_bytes()[..]));
+        cursor.next().unwrap();
+    }
+    assert!(cursor.entry().is_none());
+}
+
+#[test]
+fn it_keeps_what_it_is_allowed() {
+    let pool = Arc::<ChunkPool>::default();
+    drop(filled(&pool, 2));
+    assert_eq!(pool.bytes(), 0, "a new pool keeps nothing");
+    pool.allow(2 * CHUNK_BYTES + 1);
+    drop(filled(&pool, 5));
+    assert_eq!(pool.bytes(), 2 * CHUNK_BYTES);
+    pool.allow(2 * CHUNK_BYTES - 1);
+    pool.trim();
+    assert_eq!(pool.bytes(), CHUNK_BYTES);
+    pool.allow(0);
+    pool.trim();
+    assert_eq!(pool.bytes(), 0);
+}
+
+#[test]
+fn what_no_memtable_asks_for_is_given_back() {
+    let pool = Arc::<ChunkPool>::default();
+    pool.allow(100 * CHUNK_BYTES);
+    drop(filled(&pool, 3));
+    pool.release_idle();
+    let kept = pool.bytes();
+    assert!(kept > 0, "it was asked since the last look");
+    drop(filled(&pool, 1));
+    pool.release_idle();
+    assert!(pool.bytes() > 0);
+    pool.release_idle();
+    assert_eq!(pool.bytes(), 0);
 }

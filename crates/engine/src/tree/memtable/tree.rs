@@ -10,12 +10,14 @@
 
 use std::ops::Range;
 use std::ptr;
+use std::sync::Arc;
 
 use crate::base::num::whole;
 use crate::base::sync::Mutex;
 
 use super::arena::Arena;
 use super::node::{Link, Locked, Node, Slot};
+use super::pool::ChunkPool;
 use super::record::{Record, SortKey};
 use crate::base::{Entry, SeqNum};
 
@@ -48,8 +50,8 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new() -> Self {
-        let (arena, root, tail, first) = (Arena::new(), Link::new(), Link::new(), Link::new());
+    pub(super) fn new(pool: Arc<ChunkPool>) -> Self {
+        let (arena, root, tail, first) = (Arena::new(pool), Link::new(), Link::new(), Link::new());
         Self { root, tail, first, growth: Mutex::new(()), arena }
     }
 
