@@ -2,8 +2,9 @@
 //!
 //! # Format
 //! A byte for the kind, then its fields: strings with their lengths, numbers as varints. Of commits: the identity, 8
-//! bytes; how many tables, and of each the id and the name; then to the end of each commit its number, 8 bytes, and its
-//! record with its length.
+//! bytes; how many tables, and of each the id and the name; then to the end of each commit the difference of its number
+//! to that of the commit before, in zigzag encoding (0, -1, 1, -2 and so on are 0, 1, 2, 3), and its record with its
+//! length. The number before the first one is 0.
 
 use std::collections::BTreeMap;
 
@@ -52,10 +53,13 @@ pub(crate) struct Commit<'a> {
 pub(crate) struct CommitsBuilder {
     identity: u64,
     tables: BTreeMap<u32, String>,
+    /// The number of the last commit.
+    number: u64,
     commits: Vec<u8>,
 }
 
-const COMMITS: u8 = 1;
+/// 1 was that of commits with whole numbers.
+const COMMITS: u8 = 4;
 const CREATE_TABLE: u8 = 2;
 const DROP_TABLE: u8 = 3;
 
@@ -68,7 +72,7 @@ impl<'a> Change<'a> {
         match self {
             Self::Commits(Commits { identity, tables, commits }) => {
                 let mut builder = CommitsBuilder::new(*identity);
-                commits.iter().for_each(|commit| builder.push(commit.number, tables, commit.record));
+                commits.iter().for_each(|commit| builder.push(commit.number, tables.iter().copied(), commit.record));
                 return builder.finish();
             }
             Self::CreateTable(name, layout) => {
@@ -97,8 +101,10 @@ impl<'a> Change<'a> {
                     let id = u32::try_from(input.varint()?).map_err(|_| Malformed)?;
                     tables.push((id, name(&mut input)?));
                 }
+                let mut number = 0;
                 while !input.is_empty() {
-                    let (number, record) = (input.u64()?, input.len_prefixed()?);
+                    number = number_behind(number, input.varint()?);
+                    let record = input.len_prefixed()?;
                     commits.push(Commit { number, record, record_at: bytes.len() - input.rest().len() - record.len() });
                 }
                 let few = commits.len() <= COMMITS_MAX;
@@ -118,7 +124,7 @@ impl<'a> Change<'a> {
 impl CommitsBuilder {
     /// No commits of the primary whose copy of the log is `identity`.
     pub(crate) fn new(identity: u64) -> Self {
-        Self { identity, tables: BTreeMap::new(), commits: Vec::new() }
+        Self { identity, tables: BTreeMap::new(), number: 0, commits: Vec::new() }
     }
 
     /// The bytes of the commits that there are, more or less.
@@ -127,11 +133,12 @@ impl CommitsBuilder {
     }
 
     /// Appends a commit, whose record uses these ids of tables.
-    pub(crate) fn push(&mut self, number: u64, tables: &[(u32, impl AsRef<str>)], record: &[u8]) {
+    pub(crate) fn push<'n>(&mut self, number: u64, tables: impl IntoIterator<Item = (u32, &'n str)>, record: &[u8]) {
         for (id, name) in tables {
-            self.tables.entry(*id).or_insert_with(|| name.as_ref().to_owned());
+            self.tables.entry(id).or_insert_with(|| name.to_owned());
         }
-        self.commits.extend_from_slice(&number.to_le_bytes());
+        put_varint(&mut self.commits, difference(self.number, number));
+        self.number = number;
         put_len_prefixed(&mut self.commits, record);
     }
 
@@ -150,6 +157,17 @@ impl CommitsBuilder {
     }
 }
 
+/// How a number differs from the one before, in zigzag encoding.
+const fn difference(before: u64, number: u64) -> u64 {
+    let difference = number.wrapping_sub(before).cast_signed();
+    ((difference << 1) ^ (difference >> 63)).cast_unsigned()
+}
+
+/// The number that differs so from the one before.
+const fn number_behind(before: u64, difference: u64) -> u64 {
+    before.wrapping_add((difference >> 1) ^ (difference & 1).wrapping_neg())
+}
+
 fn name<'a>(input: &mut Decoder<'a>) -> Result<&'a str, Malformed> {
     std::str::from_utf8(input.len_prefixed()?).map_err(|_| Malformed)
 }
@@ -162,8 +180,9 @@ mod tests {
     fn changes_come_back_from_their_bytes_and_no_prefix_of_them_panics() {
         let commit = |number, record_at| Commit { number, record: b"record", record_at };
         let tables = vec![(7, "c1"), (900, "catalog")];
+        let commits = vec![commit(5, 26), commit(u64::MAX, 34), commit(6, 42)];
         let changes = [
-            Change::Commits(Commits { identity: u64::MAX, tables, commits: vec![commit(5, 33), commit(u64::MAX, 48)] }),
+            Change::Commits(Commits { identity: u64::MAX, tables, commits }),
             Change::CreateTable("a", Layout::Lsm),
             Change::DropTable("a"),
         ];

@@ -8,7 +8,7 @@ use spinney::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 
 /// The format of messages, entries and copies of databases that this program writes, and the only one it reads. It
 /// changes with the format of the engine's files too.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
 
 /// Which program a member runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

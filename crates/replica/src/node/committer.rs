@@ -94,28 +94,25 @@ impl Agreement {
         }
         // Relaxed: the numbers only have to differ.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let proposed = Proposed {
-            term,
-            number,
-            tables: prepared.tables().map(|(id, name)| (id.0, name.to_owned())).collect(),
-            record: prepared.record().to_vec(),
-        };
-        let mut fate = self.pending.add(number, term, prepared);
+        let proposed = Proposed { term, number, commit: prepared };
         let ended = || Error::Ended("the member has ended".to_owned());
+        let mut fate = None;
         let (known, proposed) = self.driver.commit(async {
-            let told = self.proposals.add(&core, self.driver.handle(), &proposed);
+            let (told, pending) = self.proposals.add(&core, self.driver.handle(), proposed, &self.pending);
+            let applied = fate.insert(pending);
             tokio::select! {
                 biased;
                 // By the thread that applies it, before the consensus hears of that. It is lost when a later primary's
                 // first entry is applied before it.
-                applied = &mut fate => (true, applied.map_err(|_| Error::Interrupted)),
+                applied = applied => (true, applied.map_err(|_| Error::Interrupted)),
                 told = told => (false, told.unwrap_or_else(|_| Err(ended()))),
             }
         });
         match proposed {
-            Err(Error::Interrupted) if must_wait && !known => {
-                self.driver.wait(fate).map_err(|_| Error::Interrupted.into())
-            }
+            Err(Error::Interrupted) if must_wait && !known => match fate {
+                Some(fate) => self.driver.wait(fate).map_err(|_| Error::Interrupted.into()),
+                None => Err(Error::Interrupted.into()),
+            },
             Err(error @ Error::NotPrimary(_)) => {
                 drop(self.pending.take(number));
                 Err(error.into())

@@ -13,8 +13,10 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -112,7 +114,7 @@ impl Driver {
         self.handle.block_on(future)
     }
 
-    /// Waits for a commit. It may drive the runtime meanwhile.
+    /// Waits for a commit, which must not need the context of the runtime. It may drive the runtime meanwhile.
     pub(crate) fn commit<T>(&self, commit: impl Future<Output = T>) -> T {
         let mut commit = pin!(commit);
         let under_way = self.begin_commit();
@@ -130,7 +132,7 @@ impl Driver {
                 return done;
             }
         }
-        self.handle.block_on(commit)
+        park_until(commit)
     }
 
     /// Ends the runtime and its tasks. What waits for one of them hears that it is gone.
@@ -235,9 +237,42 @@ impl Drop for UnderWay<'_> {
     }
 }
 
+/// Wakes a thread that waits for a future.
+#[derive(Debug)]
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+thread_local! {
+    /// What wakes this thread.
+    static UNPARK: Waker = Waker::from(Arc::new(Unpark(thread::current())));
+}
+
+/// Waits in this thread for a future that others complete. To enter the runtime for that, as its handle does, costs
+/// more than the wait of a commit among many.
+fn park_until<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
+    UNPARK.with(|waker| {
+        let mut context = Context::from_waker(waker);
+        loop {
+            if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
+                return done;
+            }
+            thread::park();
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use std::thread::{self, ThreadId};
+    use std::thread::ThreadId;
 
     use spinney::env::Env;
     use tokio::sync::oneshot;
@@ -285,7 +320,8 @@ mod tests {
                     let mut began = Some(sender);
                     driver.commit(async {
                         began.take().unwrap().send(()).unwrap();
-                        sleep(Duration::from_millis(20)).await;
+                        let slept = driver.handle().spawn(async { sleep(Duration::from_millis(20)).await });
+                        slept.await.unwrap();
                         runner(&driver).await
                     })
                 });

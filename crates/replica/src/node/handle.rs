@@ -183,6 +183,12 @@ impl Node {
         self.driver().wait(waited).map(drop).map_err(|_| Error::TimedOut)
     }
 
+    /// The index of an entry that holds the writes which were answered here, or follows them. Cheap.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.core.applier.begun()
+    }
+
     /// Waits until enough members have the log up to an index durably. Called on the primary.
     ///
     /// # Errors

@@ -7,16 +7,20 @@
 //! them be.
 //!
 //! # Concurrency
-//! The threads that commit add to the last group under a latch; tasks of the runtime take the first one.
+//! The threads that commit add to the last group under a latch, within which that of the pending commits is taken.
+//! Tasks of the runtime take the first group.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use spinney::TableId;
+use spinney_document::PreparedCommit;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::core::Core;
+use super::pending::PendingCommits;
 use crate::base::error::{Error, Result};
 use crate::entry::change::{COMMITS_MAX, CommitsBuilder};
 
@@ -31,14 +35,31 @@ pub(crate) type Told = oneshot::Receiver<Result<()>>;
 
 /// A prepared commit.
 #[derive(Debug)]
-pub(crate) struct Proposed {
+pub(crate) struct Proposed<H> {
     /// The term in which it was prepared.
     pub(crate) term: u64,
     /// A number that no other one of this member has.
     pub(crate) number: u64,
+    pub(crate) commit: H,
+}
+
+/// What a commit that was prepared says of itself.
+pub(crate) trait Recorded {
+    /// Its changes and its note.
+    fn record(&self) -> &[u8];
+
     /// The ids that the record uses, with the names of the tables.
-    pub(crate) tables: Vec<(u32, String)>,
-    pub(crate) record: Vec<u8>,
+    fn tables(&self) -> impl Iterator<Item = (TableId, &str)>;
+}
+
+impl Recorded for PreparedCommit {
+    fn record(&self) -> &[u8] {
+        self.record()
+    }
+
+    fn tables(&self) -> impl Iterator<Item = (TableId, &str)> {
+        self.tables()
+    }
 }
 
 /// The commits that wait, and those that are under way.
@@ -82,32 +103,42 @@ struct Group {
 }
 
 impl Group {
-    fn takes(&self, commit: &Proposed) -> bool {
+    fn takes(&self, commit: &Proposed<impl Recorded>) -> bool {
         self.term == commit.term
             && self.told.len() < COMMITS_MAX
-            && self.commits.bytes() + commit.record.len() <= ENTRY_BYTES_MAX
+            && self.commits.bytes() + commit.commit.record().len() <= ENTRY_BYTES_MAX
     }
 }
 
 impl Proposals {
-    /// Has a commit proposed in its term, by a task of the runtime. The receiver hears what [`Core::propose`] says, and
-    /// nothing when the node ends before.
-    pub(crate) fn add(self: &Arc<Self>, core: &Arc<Core>, runtime: &Handle, commit: &Proposed) -> Told {
+    /// Has a commit proposed in its term, by a task of the runtime, and adds it before to those that are pending. The
+    /// first receiver hears what [`Core::propose`] says, and nothing when the node ends before; the second one is that
+    /// of [`PendingCommits::add`].
+    pub(crate) fn add<H: Recorded>(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        runtime: &Handle,
+        commit: Proposed<H>,
+        pending: &PendingCommits<H>,
+    ) -> (Told, oneshot::Receiver<()>) {
         let (sender, told) = oneshot::channel();
         let mut state = self.state.lock();
-        if !state.groups.back().is_some_and(|group| group.takes(commit)) {
+        if !state.groups.back().is_some_and(|group| group.takes(&commit)) {
             let commits = CommitsBuilder::new(core.identity);
             state.groups.push_back(Group { term: commit.term, commits, told: Vec::new() });
         }
         if let Some(group) = state.groups.back_mut() {
-            group.commits.push(commit.number, &commit.tables, &commit.record);
+            let tables = commit.commit.tables().map(|(id, name)| (id.0, name));
+            group.commits.push(commit.number, tables, commit.commit.record());
             group.told.push(sender);
         }
+        // No task takes the group before the latch is free.
+        let fate = pending.add(commit.number, commit.term, commit.commit);
         if state.may_propose(state.entries) {
             state.entries += 1;
             runtime.spawn(Arc::clone(self).propose_waiting(Arc::clone(core)));
         }
-        told
+        (told, fate)
     }
 
     /// Proposes groups until none waits.

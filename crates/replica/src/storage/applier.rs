@@ -17,6 +17,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use spinney::base::num::{u64_of, usize_of};
@@ -37,6 +38,9 @@ const COMMITS_HERE: usize = 4;
 /// The bytes of their entries, at the most.
 const BYTES_HERE: usize = 16 << 10;
 
+/// How many threads are told at a time that their commits are applied.
+const WAITERS: usize = 4;
+
 /// The thread that proposed a commit, which waits for it to be applied.
 pub(crate) type Waiter = oneshot::Sender<()>;
 
@@ -53,7 +57,7 @@ pub(crate) struct Place<'a> {
 pub(crate) trait Target: Send + Sync + fmt::Debug {
     /// Makes the changes of one of the commits of an entry, together with those that `add` adds, and stores its
     /// position, by one commit of the engine that is not synced, which repeats what is stored of the entry. What is
-    /// returned is told when the entry counts as applied.
+    /// returned is told then.
     ///
     /// # Errors
     /// What makes the entry impossible to apply: the member then fails.
@@ -111,6 +115,8 @@ struct Shared {
     target: Mutex<Option<Arc<dyn Target>>>,
     /// The last entry that was applied, for those that wait for one.
     applied: watched::Sender<Option<LogId>>,
+    /// The index of the last entry of which commits were applied, maybe not all; 0 before the first.
+    begun: AtomicU64,
 }
 
 #[derive(Default)]
@@ -130,9 +136,9 @@ impl Applier {
     /// # Errors
     /// `Io` when there is no thread for it; those of the engine.
     pub(crate) fn new(rows: Rows, stored: &StoredEntries, threads: &dyn Threads) -> Result<Self> {
-        let applied = watched::Sender::new(rows.applied()?);
+        let (applied, begun) = (watched::Sender::new(rows.applied()?), AtomicU64::new(0));
         let shared =
-            Shared { rows, stored: stored.clone(), state: Mutex::default(), target: Mutex::default(), applied };
+            Shared { rows, stored: stored.clone(), state: Mutex::default(), target: Mutex::default(), applied, begun };
         let shared = Arc::new(shared);
         let worked = Arc::clone(&shared);
         let worker = threads.worker("replica-apply", Box::new(move || worked.apply_waiting()));
@@ -161,6 +167,13 @@ impl Applier {
     /// The last entry that was applied.
     pub(crate) fn applied(&self) -> watched::Receiver<Option<LogId>> {
         self.shared.applied.subscribe()
+    }
+
+    /// The index of the last entry of which commits were applied here, maybe not all of them. All commits whose threads
+    /// were told are in it or before it.
+    pub(crate) fn begun(&self) -> u64 {
+        let applied = self.shared.applied.borrow().map_or(0, |applied| applied.index);
+        self.shared.begun.load(Ordering::Acquire).max(applied)
     }
 
     /// Applies entries that follow the last applied one in this thread, when they are few commits and the engine does
@@ -195,15 +208,12 @@ impl Shared {
         for entry in entries {
             let waiters = self.apply(entry).map_err(|error| io::Error::other(error.to_string()))?;
             self.applied.send_replace(Some(entry.id));
-            // The threads that proposed commits may have gone.
-            for waiter in waiters {
-                let _is_waiting = waiter.send(()).is_ok();
-            }
+            drop(waiters);
         }
         Ok(())
     }
 
-    fn apply(&self, entry: &LogEntry) -> Result<Vec<Waiter>> {
+    fn apply(&self, entry: &LogEntry) -> Result<Waiters> {
         let target = self.target.lock().clone();
         let known = || target.as_deref().ok_or_else(|| Error::new(ErrorKind::Closed, "there is no database"));
         let mut batch = Batch::new();
@@ -221,14 +231,16 @@ impl Shared {
         if entry.kind == EntryKind::Blank {
             target.into_iter().for_each(|target| target.settled(entry.id.term));
         }
-        Ok(Vec::new())
+        Ok(Waiters::default())
     }
 
-    fn apply_commits(&self, at: LogId, commits: &Commits<'_>, target: &dyn Target) -> Result<Vec<Waiter>> {
+    fn apply_commits(&self, at: LogId, commits: &Commits<'_>, target: &dyn Target) -> Result<Waiters> {
+        // Released to the threads that are told below.
+        self.begun.fetch_max(at.index, Ordering::AcqRel);
         let begun = self.state.lock().begun.take_if(|(index, _)| *index <= at.index);
         let skipped = begun.filter(|(index, _)| *index == at.index).map_or(0, |(_, commits)| commits);
         let stored = self.stored.take(at);
-        let mut waiters = Vec::new();
+        let mut waiters = Waiters::default();
         for (place, commit) in commits.commits.iter().enumerate().skip(skipped) {
             let last = place + 1 == commits.commits.len();
             let add = |batch: &mut Batch| {
@@ -238,9 +250,36 @@ impl Shared {
             };
             let position = at.index * u64_of(COMMITS_MAX) + u64_of(place);
             let stored = stored.as_ref().map(|Stored { note, payload_at }| (&**note, payload_at + commit.record_at));
-            waiters.extend(target.commit(commits, commit, Place { position, stored }, &add)?);
+            waiters.add(target.commit(commits, commit, Place { position, stored }, &add)?);
         }
         Ok(waiters)
+    }
+}
+
+/// Threads that proposed commits which are applied. Some at a time are told while later commits of the entry are
+/// applied, so that other processors have work meanwhile; the last ones when this is dropped, behind the entry.
+#[derive(Debug, Default)]
+struct Waiters(Vec<Waiter>);
+
+impl Waiters {
+    fn add(&mut self, waiter: Option<Waiter>) {
+        self.0.extend(waiter);
+        if self.0.len() == WAITERS {
+            self.tell();
+        }
+    }
+
+    fn tell(&mut self) {
+        for waiter in self.0.drain(..) {
+            // The thread may have gone.
+            let _is_waiting = waiter.send(()).is_ok();
+        }
+    }
+}
+
+impl Drop for Waiters {
+    fn drop(&mut self) {
+        self.tell();
     }
 }
 
@@ -278,6 +317,8 @@ mod tests {
         database: Database,
         /// The commit that cannot be applied.
         fails: Option<u64>,
+        /// Those that wait for commits, in the order of these.
+        waiters: Mutex<VecDeque<Waiter>>,
     }
 
     impl Target for Counts {
@@ -299,7 +340,7 @@ mod tests {
             batch.put(&self.database.table("position")?.unwrap(), "newest", place.position.to_le_bytes());
             add(&mut batch);
             self.database.write_with(&batch, Durability::Sync)?;
-            Ok(None)
+            Ok(self.waiters.lock().pop_front())
         }
 
         fn position(&self) -> Result<Option<u64>> {
@@ -325,7 +366,7 @@ mod tests {
         let [table, _] =
             ["counts", "position"].map(|name| database.open_or_create_table(name, TableOptions::default()).unwrap());
         let applier = Applier::new(Rows::open(&database).unwrap(), &StoredEntries::default(), &*env.threads).unwrap();
-        applier.set_target(Arc::new(Counts { database: database.clone(), fails })).unwrap();
+        applier.set_target(Arc::new(Counts { database: database.clone(), fails, waiters: Mutex::default() })).unwrap();
         let (sender, told) = mpsc::channel();
         applier.apply(entries, Box::new(move |applied| sender.send(applied).unwrap()));
         let applied = told.recv().unwrap();
@@ -344,12 +385,12 @@ mod tests {
             database.open_or_create_table(name, TableOptions::default()).unwrap();
         }
         let applier = Applier::new(Rows::open(&database).unwrap(), &StoredEntries::default(), &*env.threads).unwrap();
-        applier.set_target(Arc::new(Counts { database, fails: None })).unwrap();
+        applier.set_target(Arc::new(Counts { database, fails: None, waiters: Mutex::default() })).unwrap();
         let entry =
             |index, kind, payload: Vec<u8>| LogEntry { id: LogId { term: 1, index }, kind, payload: payload.into() };
         let commits = |index, count: usize, bytes| {
             let mut commits = CommitsBuilder::new(1);
-            (0..u64_of(count)).for_each(|number| commits.push(number, &[] as &[(u32, &str)], &vec![0; bytes]));
+            (0..u64_of(count)).for_each(|number| commits.push(number, [], &vec![0; bytes]));
             entry(index, EntryKind::Change, commits.finish())
         };
         let applied = |index| Some(LogId { term: 1, index });
@@ -364,10 +405,37 @@ mod tests {
     }
 
     #[test]
+    fn threads_are_told_of_their_commits_before_the_whole_entry_is_applied() {
+        let machine = SimEnv::new(4);
+        let env = machine.env();
+        let database = Database::builder("/db").env(env.clone()).open().unwrap();
+        for name in ["counts", "position"] {
+            database.open_or_create_table(name, TableOptions::default()).unwrap();
+        }
+        let applier = Applier::new(Rows::open(&database).unwrap(), &StoredEntries::default(), &*env.threads).unwrap();
+        let (waiters, mut told): (VecDeque<_>, Vec<_>) = (0..WAITERS + 2).map(|_| oneshot::channel()).unzip();
+        let last = u64_of(WAITERS) + 1;
+        let target = Counts { database, fails: Some(last), waiters: Mutex::new(waiters) };
+        applier.set_target(Arc::new(target)).unwrap();
+        let mut commits = CommitsBuilder::new(1);
+        (0..=last).for_each(|number| commits.push(number, [], b""));
+        let id = LogId { term: 1, index: 7 };
+        let entry = LogEntry { id, kind: EntryKind::Change, payload: commits.finish().into() };
+        let (sender, done) = mpsc::channel();
+        applier.apply(vec![entry], Box::new(move |applied| sender.send(applied).unwrap()));
+        done.recv().unwrap().unwrap_err();
+        let (failed, applied) = (told.pop().unwrap(), told);
+        assert!(applied.into_iter().all(|mut told| told.try_recv().is_ok()));
+        assert!({ failed }.try_recv().is_err());
+        // The entry does not count as applied, but a thread that was told waits for no earlier one.
+        assert_eq!((*applier.applied().borrow(), applier.begun()), (None, 7));
+    }
+
+    #[test]
     fn an_entry_goes_on_behind_the_last_of_its_commits_that_was_applied() {
         let entry = |index, numbers: &[u64]| {
             let mut commits = CommitsBuilder::new(1);
-            numbers.iter().for_each(|number| commits.push(*number, &[] as &[(u32, &str)], b""));
+            numbers.iter().for_each(|number| commits.push(*number, [], b""));
             let id = LogId { term: 1, index };
             LogEntry { id, kind: EntryKind::Change, payload: commits.finish().into() }
         };

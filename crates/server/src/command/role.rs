@@ -185,8 +185,7 @@ pub fn wait_for_members(server: &Server, incoming: &Incoming<'_>, reply: Documen
 }
 
 fn wait(server: &Server, replica: &Replica, count: usize, until: Option<Instant>) -> Result<(), Refused> {
-    // The write is applied here, so that this is its index or a later one.
-    let index = replica.node.status().applied;
+    let index = replica.node.written();
     loop {
         let left = until.map(|until| until.saturating_duration_since(monotonic()));
         let step = left.map_or(STEP, |left| left.min(STEP));

@@ -21,7 +21,7 @@ use crate::base::settings::Settings;
 use crate::entry::change::{Change, Commit, Commits};
 use crate::node::core::Core;
 use crate::node::pending::PendingCommits;
-use crate::node::proposals::{Proposals, Proposed};
+use crate::node::proposals::{Proposals, Proposed, Recorded};
 use crate::node::start::start;
 use crate::raft::runtime;
 use crate::storage::applier::{Applier, Place, Target, Waiter};
@@ -198,6 +198,16 @@ async fn carry(
     }
 }
 
+impl Recorded for Prepared {
+    fn record(&self) -> &[u8] {
+        self.record()
+    }
+
+    fn tables(&self) -> impl Iterator<Item = (TableId, &str)> {
+        self.tables()
+    }
+}
+
 /// Registers, and the writes to them in their order, in tables of the engine.
 #[derive(Debug)]
 struct Registers {
@@ -355,15 +365,14 @@ async fn write(member: &Running, term: u64, key: u8, value: u64) -> End {
         *next = next.wrapping_add(1);
         *next
     };
-    let proposed = Proposed {
-        term,
-        number,
-        tables: prepared.tables().map(|(id, name)| (id.0, name.to_owned())).collect(),
-        record: prepared.record().to_vec(),
+    let proposed = Proposed { term, number, commit: prepared };
+    let (told, applied) = proposals.add(core, &Handle::current(), proposed, &target.pending);
+    let told = tokio::select! {
+        biased;
+        applied = applied => applied.map_err(|_| Error::Interrupted),
+        told = told => told.unwrap_or(Err(Error::Interrupted)),
     };
-    drop(target.pending.add(number, term, prepared));
-    let told = proposals.add(core, &Handle::current(), &proposed);
-    match told.await.unwrap_or(Err(Error::Interrupted)) {
+    match told {
         Ok(()) => End::Done,
         Err(Error::NotPrimary(_)) => {
             drop(target.pending.take(number));
