@@ -9,16 +9,16 @@ Usage: python replica_replace.py SERVER [--gigabytes N] [--seconds S] [--threads
 """
 
 import argparse
+import contextlib
 import os
 import shutil
 import tempfile
-import threading
 import time
 
 from pymongo import InsertOne, ReadPreference
-from pymongo.errors import PyMongoError
 from pymongo.write_concern import WriteConcern
 
+from replica_failover import Writer
 from replica_faults import ReplicaSet, until
 
 DOCUMENT_BYTES = 16 << 10
@@ -26,26 +26,8 @@ BATCH = 200
 PART_BYTES = 8 << 20
 
 
-class Writer(threading.Thread):
-    """Inserts one document after another, and counts them."""
-
-    def __init__(self, number, collection):
-        super().__init__(daemon=True)
-        self.number, self.collection, self.written, self.failure = number, collection, 0, None
-        self.ending = threading.Event()
-
-    def run(self):
-        try:
-            while not self.ending.is_set():
-                text = os.urandom(500).hex()
-                self.collection.insert_one({"_id": f"{self.number}.{self.written}", "text": text})
-                self.written += 1
-        except PyMongoError as error:
-            self.failure = error
-
-
 def disk_rate(folder):
-    """Bytes that a file takes in a second: written past the page cache, and durable at the end."""
+    """Bytes that a new file takes in a second, until all of them are durable."""
     path, part = os.path.join(folder, "rate"), memoryview(bytearray(PART_BYTES))
     begun = time.monotonic()
     file = os.open(path, os.O_WRONLY | os.O_CREAT)
@@ -63,10 +45,8 @@ def size(folder):
     total = 0
     for path, _, names in os.walk(folder):
         for name in names:
-            try:
+            with contextlib.suppress(FileNotFoundError):
                 total += os.stat(os.path.join(path, name)).st_blocks * 512
-            except FileNotFoundError:
-                pass
     return total
 
 

@@ -44,6 +44,20 @@ pub const fn low64(value: u128) -> u64 {
     value as u64
 }
 
+/// A signed number as an unsigned one with the sign in the lowest bit: 0, -1, 1, -2 and so on are 0, 1, 2, 3.
+#[inline]
+#[must_use]
+pub const fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)).cast_unsigned()
+}
+
+/// The number of which [`zigzag`] made another.
+#[inline]
+#[must_use]
+pub const fn unzigzag(value: u64) -> i64 {
+    (value >> 1).cast_signed() ^ (value & 1).cast_signed().wrapping_neg()
+}
+
 /// The integral part of a double as `i64`, if it has one that fits; NaN and infinities have none.
 #[inline]
 #[must_use]

@@ -23,18 +23,15 @@ use super::counts::{COUNTS, Mark, key_of, number_of, numbers_of, pair};
 use super::own::is_own_number;
 use super::registry::{Catalog, Entry};
 use super::row::corrupt;
-use super::state::{AtRest, CollectionState};
+use super::state::{AtRest, COUNT_WAIT, CollectionState};
 use crate::base::Result;
 use crate::notes::Note;
 
 /// How much log there may be behind the mark.
 const LOG_BYTES: u64 = 16 << 20;
 
-/// How long a collection's transactions are waited for.
+/// How long a collection's transactions are waited for while others are waiting.
 const WAIT: Duration = Duration::from_millis(10);
-
-/// How long they are waited for where nothing else is to be done.
-const LAST_WAIT: Duration = Duration::from_millis(100);
 
 impl Catalog {
     /// Takes the counts of collections from the rows, if they are of use, at open.
@@ -160,7 +157,7 @@ impl Catalog {
     pub(super) fn store_last_counts(&self) {
         if !self.engine().is_read_only() && !self.collections().is_empty() {
             // What is closed already, or cannot be written, is counted again.
-            drop(self.store_counts(Batch::new(), LAST_WAIT, true));
+            drop(self.store_counts(Batch::new(), COUNT_WAIT, true));
         }
     }
 

@@ -52,15 +52,18 @@ impl Mark {
     }
 }
 
+/// A row of two numbers.
 pub(super) fn pair(first: u64, second: u64) -> [u8; 16] {
     (u128::from(first) | u128::from(second) << 64).to_le_bytes()
 }
 
+/// The numbers of a row of two.
 pub(super) fn numbers_of(row: &[u8]) -> Option<(u64, u64)> {
     let (first, second) = row.split_first_chunk()?;
     Some((u64::from_le_bytes(*first), u64::from_le_bytes(second.try_into().ok()?)))
 }
 
+/// The key of a collection's row.
 pub(super) fn key_of(number: u64) -> String {
     format!("{COUNTS}-{number:016x}")
 }

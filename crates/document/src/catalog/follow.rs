@@ -145,10 +145,13 @@ impl Catalog {
         note.session.clone().into_iter().for_each(|session| self.recorder().remember(session));
     }
 
-    /// Counts from now on the commits of other members of the replica set that change a collection or its documents,
-    /// for what is kept in memory of these.
-    pub fn watch(&self, namespace: Namespace, commits: &Arc<AtomicU64>) {
-        self.watched.lock().push((namespace, Arc::clone(commits)));
+    /// A number that begins at 1, and from now on grows with each commit of another member of the replica set that
+    /// changes one of these collections or their documents: the generation of what is kept in memory of them.
+    pub fn generation_of(&self, collections: &[&str]) -> Arc<AtomicU64> {
+        let generation = Arc::new(AtomicU64::new(1));
+        let namespaces = collections.iter().filter_map(|name| Namespace::parse(name).ok());
+        self.watched.lock().extend(namespaces.map(|namespace| (namespace, Arc::clone(&generation))));
+        generation
     }
 
     fn tell_watchers(&self, namespace: &Namespace) {
@@ -221,8 +224,7 @@ impl Catalog {
             let entry = self.load(&namespace, row)?;
             // The commit creates it.
             if let Entry::Collection(state) = &entry {
-                state.documents.start(0);
-                state.documents.change();
+                state.documents.start_empty();
             }
             return Ok(entry);
         };

@@ -80,7 +80,7 @@ impl Catalog {
         let uuid = self.new_uuid();
         let schema = Schema { namespace: namespace.clone(), uuid, options, indexes, dropped: false };
         let state = Arc::new(CollectionState::new(number, table, schema));
-        state.documents.start(0);
+        state.documents.start_empty();
         own.put_row(self.engine(), &state, &state.schema())?;
         let entry = Entry::Collection(state);
         self.names.write().insert(namespace.clone(), entry.clone());

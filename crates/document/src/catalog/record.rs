@@ -26,7 +26,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use spinney::{Batch, Durability, ErrorKind, Lsn, Table, TableId, Transaction, prefix_range};
 
-use super::counts::COUNTS;
+use super::counts::{COUNTS, numbers_of, pair};
 use super::row::corrupt;
 use crate::base::{Environment, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp, Value};
@@ -322,10 +322,7 @@ impl Recorder {
 
     /// Adds to a batch that a commit of a replica set is applied by it.
     pub(super) fn put_position(&self, batch: &mut Batch, catalog: &Table, position: u64) {
-        let mut row = [0; 16];
-        row[..8].copy_from_slice(&position.to_le_bytes());
-        row[8..].copy_from_slice(&self.clock.last().bits().to_le_bytes());
-        batch.put(catalog, POSITION, row);
+        batch.put(catalog, POSITION, pair(position, self.clock.last().bits()));
     }
 
     /// Readers see the commits of the replica set up to a position.
@@ -394,9 +391,7 @@ fn since_of(row: Document<'_>) -> Option<Since> {
 fn read_position(table: &Table) -> Result<(u64, Timestamp)> {
     let stored = table.get(POSITION)?;
     let Some(bytes) = stored.as_deref() else { return Ok((0, Timestamp::from_bits(0))) };
-    let number =
-        |at: usize| bytes.get(at..at + 8).and_then(|bytes| bytes.first_chunk()).map(|b| u64::from_le_bytes(*b));
-    let (Some(position), Some(time)) = (number(0), number(8)) else { return Err(corrupt("#p", "position")) };
+    let (position, time) = numbers_of(bytes).ok_or_else(|| corrupt("#p", "position"))?;
     Ok((position, Timestamp::from_bits(time)))
 }
 

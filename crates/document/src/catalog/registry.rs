@@ -378,8 +378,7 @@ impl Catalog {
             schema.indexes.push(Arc::new(Index::new(number, table, spec, false, true, &[])));
         }
         let state = CollectionState::new(number, table, schema);
-        state.documents.start(0);
-        state.documents.change();
+        state.documents.start_empty();
         Ok((Arc::new(state), created))
     }
 

@@ -24,8 +24,8 @@ use crate::collation::{Collated, Collation};
 use crate::keys::{Direction, field_len};
 use crate::path::Path;
 
-/// How long a count waits for the transactions that write to the collection, before it counts without them.
-const COUNT_WAIT: Duration = Duration::from_millis(100);
+/// How long a count waits for the transactions that write to the collection, where nothing else waits for it.
+pub const COUNT_WAIT: Duration = Duration::from_millis(100);
 
 /// Holds a collection's schema as it is until a transaction has committed.
 #[derive(Debug)]
@@ -309,6 +309,12 @@ impl DocumentCount {
     /// Takes what there was when the collection was opened, unless that is known.
     pub(super) fn start(&self, before: i64) {
         let _is_known = self.before.set(before);
+    }
+
+    /// The collection is new.
+    pub(super) fn start_empty(&self) {
+        self.start(0);
+        self.change();
     }
 
     /// A transaction that is not committed yet is going to change the count.

@@ -89,8 +89,7 @@ impl Catalog {
         told.close().close();
         txn.put(&self.table, changed.namespace.as_str(), row::encode(state.number, &changed).as_bytes())?;
         let state = CollectionState::new(state.number, state.table.clone(), changed);
-        state.documents.start(0);
-        state.documents.change();
+        state.documents.start_empty();
         Ok(Some((Arc::new(state), told.finish())))
     }
 

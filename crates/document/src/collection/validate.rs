@@ -1,7 +1,6 @@
 //! The proof that a collection and its indexes agree.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use spinney::Snapshot;
 
@@ -9,14 +8,12 @@ use super::write::find;
 use crate::base::Result;
 use crate::bson::{Checks, Document};
 use crate::catalog::index_entry::{EncodedId, IndexEntry};
+use crate::catalog::state::COUNT_WAIT;
 use crate::catalog::{AtRest, Catalog, CollectionState, Index};
 use crate::keys::KeySet;
 
 /// The most problems that are told.
 const PROBLEMS_MAX: usize = 100;
-
-/// How long it waits for transactions that write, in order to know the count of documents.
-const COUNT_WAIT: Duration = Duration::from_millis(100);
 
 /// What was found in a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

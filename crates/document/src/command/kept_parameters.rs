@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, Value, long_of};
-use crate::catalog::Namespace;
 use crate::database::Database;
 
 /// Where the values are kept.
@@ -34,10 +33,7 @@ impl ClusterParameters {
     /// The parameters that are kept in a database.
     #[must_use]
     pub fn new(database: &Database) -> Self {
-        let generation = Arc::new(AtomicU64::new(1));
-        if let Ok(namespace) = Namespace::parse(COLLECTION) {
-            database.catalog().watch(namespace, &generation);
-        }
+        let generation = database.catalog().generation_of(&[COLLECTION]);
         Self { generation, read: AtomicU64::new(0), image_seconds: AtomicU64::new(OFF), read_ms: AtomicU64::new(0) }
     }
 

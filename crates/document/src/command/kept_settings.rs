@@ -60,10 +60,7 @@ impl QuerySettings {
     /// The settings in a database.
     #[must_use]
     pub fn new(database: &Database) -> Self {
-        let generation = Arc::new(AtomicU64::new(1));
-        if let Ok(namespace) = Namespace::parse(COLLECTION) {
-            database.catalog().watch(namespace, &generation);
-        }
+        let generation = database.catalog().generation_of(&[COLLECTION]);
         Self { generation, none_in: AtomicU64::new(0), known: RwLock::default(), changing: Mutex::default() }
     }
 

@@ -1,7 +1,7 @@
 //! A note, written and read.
 
 use super::varint::{Input, put, put_bytes};
-use crate::base::num::{u64_of, usize_of};
+use crate::base::num::{u64_of, unzigzag, usize_of, zigzag};
 use crate::bson::{Checks, Document, DocumentBuf, Timestamp, ValueBuf};
 
 const TIME: u8 = 1;
@@ -133,8 +133,7 @@ impl Note {
             put(&mut out, u64_of(self.counts.len()));
             for (number, difference) in &self.counts {
                 put(&mut out, *number);
-                // The sign in the lowest bit.
-                put(&mut out, ((difference << 1) ^ (difference >> 63)).cast_unsigned());
+                put(&mut out, zigzag(*difference));
             }
         }
         if let Some(position) = self.position {
@@ -177,8 +176,7 @@ impl Note {
             note.events = (0..count).map(|_| document(&mut input)).collect::<Option<_>>()?;
         }
         if flags & COUNTS != 0 {
-            let difference = |number: u64| (number >> 1).cast_signed() ^ -(number & 1).cast_signed();
-            let counts = (0..input.number()?).map(|_| Some((input.number()?, difference(input.number()?))));
+            let counts = (0..input.number()?).map(|_| Some((input.number()?, unzigzag(input.number()?))));
             note.counts = counts.collect::<Option<_>>()?;
         }
         if flags & POSITION != 0 {

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use spinney::Layout;
 use spinney::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use spinney::base::num::u64_of;
+use spinney_document::base::num::{unzigzag, zigzag};
 
 /// Commits in one entry, at the most.
 pub(crate) const COMMITS_MAX: usize = 1 << 10;
@@ -101,9 +102,9 @@ impl<'a> Change<'a> {
                     let id = u32::try_from(input.varint()?).map_err(|_| Malformed)?;
                     tables.push((id, name(&mut input)?));
                 }
-                let mut number = 0;
+                let mut number = 0_u64;
                 while !input.is_empty() {
-                    number = number_behind(number, input.varint()?);
+                    number = number.wrapping_add_signed(unzigzag(input.varint()?));
                     let record = input.len_prefixed()?;
                     commits.push(Commit { number, record, record_at: bytes.len() - input.rest().len() - record.len() });
                 }
@@ -137,7 +138,7 @@ impl CommitsBuilder {
         for (id, name) in tables {
             self.tables.entry(id).or_insert_with(|| name.to_owned());
         }
-        put_varint(&mut self.commits, difference(self.number, number));
+        put_varint(&mut self.commits, zigzag(number.wrapping_sub(self.number).cast_signed()));
         self.number = number;
         put_len_prefixed(&mut self.commits, record);
     }
@@ -155,17 +156,6 @@ impl CommitsBuilder {
         out.extend_from_slice(&self.commits);
         out
     }
-}
-
-/// How a number differs from the one before, in zigzag encoding.
-const fn difference(before: u64, number: u64) -> u64 {
-    let difference = number.wrapping_sub(before).cast_signed();
-    ((difference << 1) ^ (difference >> 63)).cast_unsigned()
-}
-
-/// The number that differs so from the one before.
-const fn number_behind(before: u64, difference: u64) -> u64 {
-    before.wrapping_add((difference >> 1) ^ (difference & 1).wrapping_neg())
 }
 
 fn name<'a>(input: &mut Decoder<'a>) -> Result<&'a str, Malformed> {

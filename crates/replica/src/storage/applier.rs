@@ -359,14 +359,21 @@ mod tests {
         fn settled(&self, _: u64) {}
     }
 
-    /// Opens the database, applies entries up to the commit that fails, and takes the power.
-    fn apply(machine: &SimEnv, fails: Option<u64>, entries: Vec<LogEntry>) -> (io::Result<()>, Option<LogId>, Vec<u8>) {
+    fn open(machine: &SimEnv) -> (Database, Applier) {
         let env = machine.env();
         let database = Database::builder("/db").env(env.clone()).open().unwrap();
-        let [table, _] =
-            ["counts", "position"].map(|name| database.open_or_create_table(name, TableOptions::default()).unwrap());
+        for name in ["counts", "position"] {
+            database.open_or_create_table(name, TableOptions::default()).unwrap();
+        }
         let applier = Applier::new(Rows::open(&database).unwrap(), &StoredEntries::default(), &*env.threads).unwrap();
-        applier.set_target(Arc::new(Counts { database: database.clone(), fails, waiters: Mutex::default() })).unwrap();
+        (database, applier)
+    }
+
+    /// Opens the database, applies entries up to the commit that fails, and takes the power.
+    fn apply(machine: &SimEnv, fails: Option<u64>, entries: Vec<LogEntry>) -> (io::Result<()>, Option<LogId>, Vec<u8>) {
+        let (database, applier) = open(machine);
+        let table = database.table("counts").unwrap().unwrap();
+        applier.set_target(Arc::new(Counts { database, fails, waiters: Mutex::default() })).unwrap();
         let (sender, told) = mpsc::channel();
         applier.apply(entries, Box::new(move |applied| sender.send(applied).unwrap()));
         let applied = told.recv().unwrap();
@@ -379,12 +386,7 @@ mod tests {
     #[test]
     fn few_commits_are_applied_by_the_caller_and_others_are_not() {
         let machine = SimEnv::new(3);
-        let env = machine.env();
-        let database = Database::builder("/db").env(env.clone()).open().unwrap();
-        for name in ["counts", "position"] {
-            database.open_or_create_table(name, TableOptions::default()).unwrap();
-        }
-        let applier = Applier::new(Rows::open(&database).unwrap(), &StoredEntries::default(), &*env.threads).unwrap();
+        let (database, applier) = open(&machine);
         applier.set_target(Arc::new(Counts { database, fails: None, waiters: Mutex::default() })).unwrap();
         let entry =
             |index, kind, payload: Vec<u8>| LogEntry { id: LogId { term: 1, index }, kind, payload: payload.into() };
@@ -407,12 +409,7 @@ mod tests {
     #[test]
     fn threads_are_told_of_their_commits_before_the_whole_entry_is_applied() {
         let machine = SimEnv::new(4);
-        let env = machine.env();
-        let database = Database::builder("/db").env(env.clone()).open().unwrap();
-        for name in ["counts", "position"] {
-            database.open_or_create_table(name, TableOptions::default()).unwrap();
-        }
-        let applier = Applier::new(Rows::open(&database).unwrap(), &StoredEntries::default(), &*env.threads).unwrap();
+        let (database, applier) = open(&machine);
         let (waiters, mut told): (VecDeque<_>, Vec<_>) = (0..WAITERS + 2).map(|_| oneshot::channel()).unzip();
         let last = u64_of(WAITERS) + 1;
         let target = Counts { database, fails: Some(last), waiters: Mutex::new(waiters) };

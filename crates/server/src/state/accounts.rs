@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use spinney_document::bson::{Document, DocumentBuf};
-use spinney_document::catalog::Namespace;
 use spinney_document::{Database, Error, ErrorCode, Result};
 
 use super::records::{Record, Records};
@@ -112,11 +111,7 @@ impl Accounts {
     /// The users and roles in a database, and the user as whom members of a replica set log in by a key.
     #[must_use]
     pub fn new(database: Database, key: Option<&MemberKey>) -> Self {
-        let generation = Arc::new(AtomicU64::new(1));
-        for name in [User::COLLECTION, Role::COLLECTION] {
-            let namespace = Namespace::parse(name).into_iter();
-            namespace.for_each(|namespace| database.catalog().watch(namespace, &generation));
-        }
+        let generation = database.catalog().generation_of(&[User::COLLECTION, Role::COLLECTION]);
         // Without randomness a login of nobody differs from one of somebody, which is all that is lost.
         let secret = random_bytes(32).unwrap_or_default();
         Self {
