@@ -196,6 +196,7 @@ impl Log {
 
     /// Gives up the entries up to `id`.
     pub(crate) fn purge(&self, id: LogId) -> Result<()> {
+        let engine = self.shared.rows.engine();
         let from = {
             let mut state = self.shared.state.lock();
             state.purged = state.purged.max(Some(id));
@@ -210,10 +211,9 @@ impl Log {
                 let entry = state.cached.pop_front().expect("there is one");
                 state.cached_bytes = state.cached_bytes.saturating_sub(entry.bytes());
             }
-            state.points.first().map(|point| point.lsn)
+            // Entries that are written later get a point that is not before the end of now.
+            state.points.first().map_or_else(|| engine.log_end(), |point| point.lsn)
         };
-        let engine = self.shared.rows.engine();
-        let from = from.unwrap_or_else(|| engine.log_end());
         self.shared.rows.set_purged(id, from, Durability::Buffered)?;
         // When the log does not reach back so far any more, nothing is there to be pinned.
         let pin = engine.changes(from).ok();
@@ -267,16 +267,16 @@ impl Log {
     /// Bytes of redo log that are held for other members.
     pub(crate) fn held_bytes(&self) -> u64 {
         let first = self.shared.state.lock().points.first();
-        first.map_or(0, |point| self.shared.rows.engine().log_end().0.saturating_sub(point.lsn.0))
+        first.map_or(0, |point| self.shared.rows.engine().log_bytes_after(point.lsn))
     }
 
     /// The index of an entry from which on at least `bytes` of redo log are held, or half of what the engine keeps for
     /// a feed, so that it never lets go of an entry before the log does.
     pub(crate) fn index_holding(&self, bytes: u64) -> Option<u64> {
-        let options = self.shared.rows.engine().options();
+        let engine = self.shared.rows.engine();
+        let options = engine.options();
         let bytes = bytes.min(options.log_bytes_max.saturating_add(options.log_keep_bytes) / 2);
-        let end = self.shared.rows.engine().log_end().0;
-        self.shared.state.lock().points.last_until(Lsn(end.saturating_sub(bytes)))
+        self.shared.state.lock().points.last_where(|lsn| engine.log_bytes_after(lsn) >= bytes)
     }
 }
 
@@ -356,10 +356,7 @@ impl Shared {
         let note = Arc::new(engine.write_note(&batch, Durability::Interval)?);
         self.stored.add(&note, entries.iter().map(|entry| &**entry).zip(payloads));
         engine.sync()?;
-        let lowest = entries.iter().map(|entry| entry.id.index).min().unwrap_or_default();
-        let bytes = entries.iter().map(|entry| entry.bytes()).sum();
         let mut state = self.state.lock();
-        state.points.add(lowest, note.position(), bytes);
         let same = state.entry(last.id.index).is_some_and(|id| id == last.id);
         if same {
             state.undurable = state.undurable.max(last.id.index + 1);
@@ -396,6 +393,7 @@ mod tests {
 
     use spinney::env::sim::SimEnv;
     use spinney::{Database, Options};
+    use spinney_testkit::interrupt::{PATIENCE, at_call};
 
     use super::*;
     use crate::entry::log_entry::EntryKind;
@@ -431,5 +429,33 @@ mod tests {
         let (_database, log) = open(&machine);
         assert_eq!(log.ends().1.map(|last| last.index), Some(refused - 1));
         assert_eq!(log.read(0..u64::MAX, usize::MAX).unwrap().len(), usize_of(refused));
+    }
+
+    #[test]
+    fn what_is_held_is_what_was_written_and_not_how_far_positions_are_apart() {
+        let machine = SimEnv::new(2);
+        for index in 0..3 {
+            let (database, log) = open(&machine);
+            append(&log, index, 1 << 20).unwrap();
+            drop(log);
+            database.close().unwrap();
+        }
+        let (_database, log) = open(&machine);
+        let held = log.held_bytes();
+        assert!((3 << 20..4 << 20).contains(&held), "{held}");
+        assert_eq!(log.index_holding(4 << 20), None, "nothing is given up");
+        assert_eq!(log.index_holding(2 << 20), Some(1));
+    }
+
+    #[test]
+    fn entries_that_are_being_written_keep_the_redo_log_from_before_them() {
+        // One of the calls is the write itself.
+        let is_kept = (0..20).any(|place| {
+            let machine = SimEnv::new(3);
+            let (_database, log) = open(&machine);
+            let keeps = || log.shared.state.lock().points.first().is_some();
+            at_call(&machine, (place, PATIENCE), || append(&log, 0, 10).unwrap(), keeps).acted == Some(true)
+        });
+        assert!(is_kept);
     }
 }

@@ -64,9 +64,9 @@ impl Points {
         Some((self.points[at], self.points.get(next).copied()))
     }
 
-    /// The index of the last point that is not behind an LSN.
-    pub(crate) fn last_until(&self, lsn: Lsn) -> Option<u64> {
-        let at = self.points.partition_point(|point| point.lsn <= lsn).checked_sub(1)?;
+    /// The index of the last point with an LSN that is early enough, as all before it.
+    pub(crate) fn last_where(&self, is_early: impl Fn(Lsn) -> bool) -> Option<u64> {
+        let at = self.points.partition_point(|point| is_early(point.lsn)).checked_sub(1)?;
         Some(self.points[at].index)
     }
 

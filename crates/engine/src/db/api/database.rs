@@ -469,14 +469,21 @@ impl Database {
         self.core().commits.log.durable()
     }
 
+    /// Bytes of the redo log after a position that can be read: what a feed from there keeps. Differences of positions
+    /// are more, since each open leaves a gap of 4 GiB between them.
+    #[must_use]
+    pub fn log_bytes_after(&self, position: Lsn) -> u64 {
+        self.core().commits.log.bytes_after(position)
+    }
+
     /// Copies the database, as of one moment, to a new directory that can be opened by itself. Writes go on meanwhile.
     /// Runs are linked, not copied, where the file system can.
     ///
     /// # Errors
     /// `AlreadyExists` when `dir` holds anything but what a checkpoint left that was killed; `Io`, `Full`, `Poisoned`.
-    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
         let Core { state, commits, flusher, .. } = &**self.core();
-        checkpoint::checkpoint(state, commits, flusher, dir.as_ref(), None).map(drop)
+        checkpoint::checkpoint(state, commits, flusher, dir.as_ref(), None)
     }
 
     /// As [`Database::checkpoint`], and shares with an earlier checkpoint, in the directory `base`, what did not change

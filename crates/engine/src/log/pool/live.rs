@@ -62,6 +62,14 @@ impl LiveSegments {
         (bytes(full), self.segments.windows(2).map(unused).sum())
     }
 
+    /// Bytes that were written between two positions. Positions leave a gap where the log was opened again.
+    pub(super) fn written_bytes(&self, from: Lsn, to: Lsn) -> u64 {
+        let ends = self.segments[1..].iter().map(|next| next.header.previous_end).chain([to]);
+        let written =
+            |(segment, end): (&SegmentInfo, Lsn)| end.min(to).0.saturating_sub(segment.header.first.max(from).0);
+        self.segments.iter().zip(ends).map(written).sum()
+    }
+
     /// Pins what ends after `position`.
     ///
     /// # Errors

@@ -296,6 +296,11 @@ impl SegmentPool {
         self.live.lock().unused_bytes()
     }
 
+    /// Bytes that were written between two positions, of what is there.
+    pub(in crate::log) fn written_bytes(&self, from: Lsn, to: Lsn) -> u64 {
+        self.live.lock().written_bytes(from, to)
+    }
+
     /// The segments that hold what is between `position` and `end`.
     pub(in crate::log) fn between(&self, position: Lsn, end: Lsn) -> Vec<SegmentInfo> {
         let live = self.live.lock();

@@ -450,6 +450,11 @@ impl LogWriter {
         self.pool.needed_bytes()
     }
 
+    /// Bytes of the log that are durable and lie after a position. (Positions leave a gap at each open.)
+    pub fn bytes_after(&self, position: Lsn) -> u64 {
+        self.pool.written_bytes(position, self.durable())
+    }
+
     /// Bytes of the segments before the current one, and how many of them nothing was written to, because the log was
     /// opened again before they were full.
     pub fn room_left_behind(&self) -> (u64, u64) {
