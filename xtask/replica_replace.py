@@ -105,15 +105,15 @@ def main():
         for writer in writers:
             writer.join(30)
             assert writer.failure is None, f"a write failed: {writer.failure}"
-        with member.client() as other:
-            database = other.get_database("replace", read_preference=ReadPreference.SECONDARY_PREFERRED)
-            assert database.filler.estimated_document_count() == filled, "the copy lacks documents"
         print(
             f"a member of {copied / 1e9:.1f} GB was replaced in {seconds:.1f} s: {copied / seconds / 1e6:.0f} MB/s, "
             f"{copied / seconds / disk:.2f} of the disk's {disk / 1e6:.0f} MB/s; the writers made {meanwhile:.0f} "
             f"documents/s meanwhile, {meanwhile / whole:.2f} of the {whole:.0f} before and {meanwhile / two:.2f} of the "
             f"{two:.0f} of two members"
         )
+        with member.client() as other:
+            database = other.get_database("replace", read_preference=ReadPreference.SECONDARY_PREFERRED)
+            assert database.filler.estimated_document_count() == filled, "the copy lacks documents"
     finally:
         replica_set.end()
         shutil.rmtree(folder)

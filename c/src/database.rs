@@ -86,7 +86,7 @@ pub extern "C" fn spinney_checkpoint(database: Option<&Database>, path: *const c
     done(|| {
         let (db, path) = (&database.given("database")?.0, text(path, "path")?);
         if since.is_null() {
-            return db.checkpoint(path);
+            return db.checkpoint(path).map(drop);
         }
         db.checkpoint_since(path, text(since, "since")?).map(drop)
     })

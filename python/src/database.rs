@@ -169,10 +169,11 @@ impl Database {
     #[pyo3(signature = (path, since=None))]
     fn checkpoint(&self, py: Python<'_>, path: PathBuf, since: Option<PathBuf>) -> PyResult<()> {
         py.detach(|| match since {
-            Some(since) => self.inner.checkpoint_since(path, since).map(drop),
+            Some(since) => self.inner.checkpoint_since(path, since),
             None => self.inner.checkpoint(path),
         })
         .raise(py)
+        .map(drop)
     }
 
     /// Reads every block and compares its checksum. Raises nothing for damage: the report tells it.

@@ -174,7 +174,7 @@ pub(crate) fn checkpoint_of(db: &Database, args: &CheckpointArgs, out: &mut Outp
     let made = Directories::missing([&args.dir].into_iter());
     let done = match &args.since {
         Some(base) => db.checkpoint_since(&args.dir, base).map(Some),
-        None => db.checkpoint(&args.dir).map(|()| None),
+        None => db.checkpoint(&args.dir).map(|_| None),
     };
     if done.is_err() {
         made.remove();

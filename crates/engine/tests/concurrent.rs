@@ -131,7 +131,9 @@ fn a_checkpoint_amid_writers_is_of_one_moment() {
                 let (database, tables) = (&database, &tables);
                 scope.spawn(move || transfer(database, tables, seed));
             }
-            copies.iter().for_each(|copy| database.checkpoint(copy).expect("a new directory"));
+            for copy in &copies {
+                database.checkpoint(copy).expect("a new directory");
+            }
         });
         for copy in &copies {
             for _ in 0..2 {

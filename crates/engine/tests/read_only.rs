@@ -250,7 +250,7 @@ fn a_reader_writes_nothing_and_refuses_to() {
         reader.create_table("u", TableOptions::default()).map(drop),
         reader.drop_table("t"),
         reader.sync(),
-        reader.checkpoint("/copy"),
+        reader.checkpoint("/copy").map(drop),
         reader.transact(|txn| txn.put(&t, b"k", b"v")),
     ];
     for refused in refused {

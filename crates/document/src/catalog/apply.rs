@@ -1,7 +1,6 @@
 //! Commits that the members of a replica set have agreed on, applied on each member.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use spinney::{Batch, Durability, Layout, StoredNote, TableId, decode_record};
 
@@ -24,16 +23,6 @@ pub struct Agreed<'a> {
     /// The note of the redo log that has the record, and where the record begins there, for
     /// [`Batch::repeat`]: the log then has the changes once. It changes nothing else.
     pub stored: Option<(&'a StoredNote, usize)>,
-}
-
-/// A copy of the database is made: see [`Catalog::begin_copy`].
-#[derive(Debug)]
-pub struct Copying(Arc<Catalog>);
-
-impl Drop for Copying {
-    fn drop(&mut self) {
-        self.0.recorder().end_copy();
-    }
 }
 
 impl Catalog {
@@ -85,16 +74,6 @@ impl Catalog {
         }
         self.recorder().advance_position(commit.position);
         Ok(())
-    }
-
-    /// Has what sessions have done stored in the database while the guard lives. A checkpoint that is made meanwhile
-    /// knows the writes that must not be done again; it has no log that tells them.
-    ///
-    /// # Errors
-    /// Those of the engine.
-    pub fn begin_copy(self: &Arc<Self>) -> Result<Copying> {
-        self.recorder().begin_copy(self.engine(), &self.table).inspect_err(|_| self.recorder().end_copy())?;
-        Ok(Copying(Arc::clone(self)))
     }
 
     /// Applies the creation of a table that the members of a replica set have agreed on; nothing when it is there.

@@ -5,7 +5,8 @@
 //! newer than it, all of which stand in the log behind the mark's position. Collections that came later had no
 //! documents then. So the rows are of use when the log has that position and the commit that wrote the mark, which a
 //! copy of a database does not have; and when the mark is the last of a database that was closed, which is replaced
-//! before anything else is written. Else the documents of a collection are counted when that is first asked for.
+//! before anything else is written. Else the documents of a collection are counted when that is first asked for. A copy
+//! for a member of a replica set is told its counts (`copy.rs`), and begins with such a mark.
 //!
 //! # Concurrency
 //! A transaction marks a collection as changed before it commits. Rows are stored by one thread at a time: it reads the
@@ -17,9 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use spinney::{Batch, ErrorKind, SeqNum, prefix_range};
+use spinney::{Batch, ChangeFeed, Commit, ErrorKind, SeqNum, prefix_range};
 
-use super::counts::{COUNTS, Mark, key_of, number_of, numbers_of, pair};
+use super::counts::{COUNTS, CopiedCounts, Mark, key_of, number_of, numbers_of, pair};
 use super::own::is_own_number;
 use super::registry::{Catalog, Entry};
 use super::row::corrupt;
@@ -33,6 +34,29 @@ const LOG_BYTES: u64 = 16 << 20;
 /// How long a collection's transactions are waited for while others are waiting.
 const WAIT: Duration = Duration::from_millis(10);
 
+/// What rows say: the number of a collection, that of its documents, and the newest change of then.
+type KnownCounts = BTreeMap<u64, (i64, SeqNum)>;
+
+/// Counts that were just stored.
+#[derive(Debug)]
+pub(super) struct StoredCounts {
+    known: KnownCounts,
+    /// The next number of a table.
+    next: u64,
+    /// The commits since, and some before.
+    since: ChangeFeed,
+}
+
+/// Adds what a commit has added to collections, if it is newer than their rows.
+fn add_differences(commit: &Commit, known: &KnownCounts, next: u64, differences: &mut BTreeMap<u64, i64>) {
+    let Some(note) = Note::decode(commit.note()) else { return };
+    for (number, difference) in note.counts {
+        if known.get(&number).map_or(number >= next, |(_, newest)| commit.seqnum > *newest) {
+            *differences.entry(number).or_default() += difference;
+        }
+    }
+}
+
 impl Catalog {
     /// Takes the counts of collections from the rows, if they are of use, at open.
     ///
@@ -42,13 +66,7 @@ impl Catalog {
         let stored = self.table.get(COUNTS)?;
         let Some(stored) = stored.as_deref() else { return Ok(()) };
         let mark = Mark::decode(stored).ok_or_else(|| corrupt(COUNTS, "mark"))?;
-        let (mut rows, mut known) = (self.table.prefix(format!("{COUNTS}-")), BTreeMap::new());
-        while let Some((key, row)) = rows.advance()? {
-            let row = number_of(key).zip(numbers_of(row)).ok_or_else(|| corrupt(COUNTS, "count"))?;
-            let (number, (count, newest)) = row;
-            known.insert(number, (count.cast_signed(), SeqNum(newest)));
-        }
-        drop(rows);
+        let mut known = self.known_counts()?;
         let read_only = self.engine().is_read_only();
         let mut changed = BTreeMap::new();
         if !mark.is_last && (read_only || !self.read_differences(mark, &known, &mut changed)?) {
@@ -77,16 +95,21 @@ impl Catalog {
         // Of collections that were dropped.
         let mut batch = Batch::new();
         known.keys().for_each(|number| batch.delete(&self.table, key_of(*number)));
-        self.store_counts(batch, WAIT, false)
+        self.store_counts(batch, WAIT, false).map(drop)
+    }
+
+    fn known_counts(&self) -> Result<KnownCounts> {
+        let (mut rows, mut known) = (self.table.prefix(format!("{COUNTS}-")), BTreeMap::new());
+        while let Some((key, row)) = rows.advance()? {
+            let row = number_of(key).zip(numbers_of(row)).ok_or_else(|| corrupt(COUNTS, "count"))?;
+            let (number, (count, newest)) = row;
+            known.insert(number, (count.cast_signed(), SeqNum(newest)));
+        }
+        Ok(known)
     }
 
     /// Adds up what commits that are newer than the rows have added to collections; whether the log has them all.
-    fn read_differences(
-        &self,
-        mark: Mark,
-        known: &BTreeMap<u64, (i64, SeqNum)>,
-        differences: &mut BTreeMap<u64, i64>,
-    ) -> Result<bool> {
+    fn read_differences(&self, mark: Mark, known: &KnownCounts, differences: &mut BTreeMap<u64, i64>) -> Result<bool> {
         let engine = self.engine();
         let feed = match engine.changes(mark.position) {
             Ok(feed) => feed,
@@ -102,14 +125,39 @@ impl Catalog {
             };
             let marks = |change: &spinney::Change<'_>| change.table == self.table.id() && change.value == mark;
             is_met = is_met || commit.changes().iter().any(|change| marks(change) && change.key == COUNTS.as_bytes());
-            let Some(note) = Note::decode(commit.note()) else { continue };
-            for (number, difference) in note.counts {
-                if known.get(&number).map_or(number >= next, |(_, newest)| commit.seqnum > *newest) {
-                    *differences.entry(number).or_default() += difference;
-                }
-            }
+            add_differences(&commit, known, next, differences);
         }
         Ok(is_met)
+    }
+
+    /// Stores the counts, and keeps the log from here on for [`Self::counts_at`].
+    pub(super) fn store_counts_for_copy(&self) -> Result<StoredCounts> {
+        let since = self.engine().changes(self.engine().log_end())?;
+        let _storing = self.counts.storing.lock();
+        let next = self.store_counts(Batch::new(), COUNT_WAIT, false)?.next;
+        Ok(StoredCounts { known: self.known_counts()?, next, since })
+    }
+
+    /// The counts of the moment behind the change `newest`, of the collections of which they are known.
+    pub(super) fn counts_at(&self, newest: SeqNum, stored: StoredCounts) -> Result<CopiedCounts> {
+        let StoredCounts { mut known, next, since } = stored;
+        // The feed has what is durable.
+        self.engine().sync()?;
+        let mut differences = BTreeMap::new();
+        for commit in since {
+            match commit {
+                Ok(commit) if commit.seqnum > newest => break,
+                Ok(commit) => add_differences(&commit, &known, next, &mut differences),
+                // It took so long that the log could not be kept.
+                Err(error) if error.kind() == ErrorKind::Gone => return Ok(CopiedCounts::default()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for (number, difference) in differences {
+            known.entry(number).or_insert((0, newest)).0 += difference;
+        }
+        let counts = known.into_iter().map(|(number, (count, _))| (number, count.cast_unsigned()));
+        Ok(CopiedCounts { counts: counts.collect(), next })
     }
 
     /// Stores the counts when there is much log behind the mark, or the log before it is given up.
@@ -126,7 +174,7 @@ impl Catalog {
     }
 
     /// Stores counts that have changed, with what else the batch has. Other threads must not do it at the same time.
-    fn store_counts(&self, mut batch: Batch, wait: Duration, is_last: bool) -> Result<()> {
+    fn store_counts(&self, mut batch: Batch, wait: Duration, is_last: bool) -> Result<Mark> {
         let engine = self.engine();
         // Before the marks of collections are looked at: commits up to here have set theirs.
         let position = engine.log_end();
@@ -147,10 +195,11 @@ impl Catalog {
                 }
             }
         }
-        batch.put(&self.table, COUNTS, Mark { position, random: self.random(), next, is_last }.encode());
+        let mark = Mark { position, random: self.random(), next, is_last };
+        batch.put(&self.table, COUNTS, mark.encode());
         engine.write(&batch)?;
         self.counts.position.store(position.0, Ordering::Relaxed);
-        Ok(())
+        Ok(mark)
     }
 
     /// Stores the counts for the next open: nothing is written after this.

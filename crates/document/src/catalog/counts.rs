@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 use spinney::Lsn;
+use spinney::base::codec::{Decoder, Malformed, put_varint};
 
 /// What the keys of the rows begin with; the key of the mark.
 pub(super) const COUNTS: &str = "#c";
@@ -49,6 +50,47 @@ impl Mark {
         let (numbers, next) = numbers.split_last_chunk()?;
         let (position, random) = numbers_of(numbers)?;
         Some(Self { position: Lsn(position), random, next: u64::from_le_bytes(*next), is_last: is_last != 0 })
+    }
+}
+
+/// What a copy has to be told that is not in its files: how many documents its collections have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopiedCounts {
+    /// The number of a collection, and of its documents.
+    pub(super) counts: Vec<(u64, u64)>,
+    /// The next number of a table.
+    pub(super) next: u64,
+}
+
+impl Default for CopiedCounts {
+    /// None is known.
+    fn default() -> Self {
+        Self { counts: Vec::new(), next: u64::MAX }
+    }
+}
+
+impl CopiedCounts {
+    /// The bytes that [`Self::decode`] reads.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_varint(&mut bytes, self.next);
+        for (number, count) in &self.counts {
+            put_varint(&mut bytes, *number);
+            put_varint(&mut bytes, *count);
+        }
+        bytes
+    }
+
+    /// # Errors
+    /// `Malformed` for other bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut input = Decoder::new(bytes);
+        let mut decoded = Self { next: input.varint()?, counts: Vec::new() };
+        while !input.is_empty() {
+            decoded.counts.push((input.varint()?, input.varint()?));
+        }
+        Ok(decoded)
     }
 }
 
@@ -89,5 +131,14 @@ mod tests {
         assert_eq!(numbers_of(&[0; 15]), None);
         assert_eq!(number_of(key_of(0x12_3456).as_bytes()), Some(0x12_3456));
         assert_eq!((number_of(b"#c"), number_of(b"#c-x")), (None, None));
+    }
+
+    #[test]
+    fn counts_for_a_copy_come_back() {
+        let counts = CopiedCounts { counts: vec![(1, 0), (300, u64::MAX)], next: 301 };
+        let bytes = counts.encode();
+        assert_eq!(CopiedCounts::decode(&bytes), Ok(counts));
+        assert_eq!(CopiedCounts::decode(&bytes[..bytes.len() - 1]), Err(Malformed));
+        assert_eq!(CopiedCounts::decode(&[]), Err(Malformed));
     }
 }

@@ -9,7 +9,7 @@
 //! # Recovery
 //! As in the catalog: tables are created before the row that names them, and dropped after it is gone; at open, tables
 //! that no row names are dropped. A member that begins with a copy of another one's database drops the table of the
-//! rows first ([`forget_own`]).
+//! rows first (`adopt` in the file `copy.rs`).
 //!
 //! # Concurrency
 //! A lock of their own is held by each change. Within it nothing else is waited for than the engine, so that the thread
@@ -37,7 +37,7 @@ pub fn is_profile(namespace: &Namespace) -> bool {
 ///
 /// # Errors
 /// Those of the engine.
-pub fn forget_own(engine: &spinney::Database) -> spinney::Result<()> {
+pub(super) fn forget_own(engine: &spinney::Database) -> spinney::Result<()> {
     if engine.table(OWN_CATALOG)?.is_some() { engine.drop_table(OWN_CATALOG) } else { Ok(()) }
 }
 

@@ -3,8 +3,10 @@
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{Durability, Options};
 use spinney_document::bson::DocumentBuf;
+use spinney_document::catalog::adopt;
 use spinney_document::collection::WriteOptions;
 use spinney_document::{Collection, Database, doc};
+use spinney_testkit::interrupt::{PATIENCE, at_call};
 
 /// A database with little log, whose commits are buffered.
 fn open(machine: &SimEnv, dir: &str, keeps_log: bool) -> Database {
@@ -123,6 +125,38 @@ fn a_copy_counts_for_itself() {
         assert!(copy.collection("app.all").unwrap().unwrap().delete_by_id(5000).unwrap());
     }
     assert_eq!(some.count().unwrap(), 130);
+}
+
+#[test]
+fn a_copy_for_a_member_knows_the_counts_of_its_moment() {
+    let machine = SimEnv::new(2);
+    let db = begin(&machine, true);
+    let some = db.collection("app.some").unwrap().unwrap();
+    let mut first = Some(db.catalog().begin_copy().unwrap());
+    fill(&some, 100..200);
+    fill(&db.collection_or_create("app.new").unwrap(), 0..5);
+    db.collection_or_create("app.empty").unwrap();
+    let mut ids = (1000..).step_by(10);
+    for place in 0.. {
+        let dir = format!("/copy-{place}");
+        let copying = first.take().unwrap_or_else(|| db.catalog().begin_copy().unwrap());
+        let from = ids.next().unwrap();
+        let copied = at_call(&machine, (place, PATIENCE), || copying.checkpoint(&dir), || fill(&some, from..from + 10));
+        let engine = spinney::Database::builder(&dir).env(machine.env()).open().unwrap();
+        adopt(&engine, &copied.worked.unwrap()).unwrap();
+        engine.close().unwrap();
+        for _ in 0..2 {
+            let copy = open(&machine, &dir, true);
+            assert_eq!((count(&copy, "app.all"), count(&copy, "app.new")), ((1000, true), (5, true)));
+            assert_eq!(count(&copy, "app.empty"), (0, true));
+            let (count, is_known) = count(&copy, "app.some");
+            assert!(is_known && (count % 10 == 0), "{count}");
+            assert_valid(&copy, "app.some");
+        }
+        if copied.acted.is_none() {
+            break;
+        }
+    }
 }
 
 #[test]

@@ -23,8 +23,9 @@ use crate::storage::applier::Target;
 use crate::storage::copies::Outgoing;
 use crate::storage::rows::Rows;
 
-/// Bytes of a file in one message.
-const PART_BYTES: u64 = 2 << 20;
+/// Bytes of a file in one message: more would keep the thread of the consensus from commits for longer, fewer would
+/// make the copy slower.
+const PART_BYTES: u64 = 256 << 10;
 
 /// How long a member may take for a step; the last one makes all files durable.
 const STEP_TIMEOUT: Duration = Duration::from_secs(120);
@@ -67,11 +68,9 @@ async fn send_copy(
     let made =
         spawn_blocking(move || Outgoing::make(rows.engine(), copy, |dir| database.checkpoint(rows.engine(), dir)));
     let outgoing = Arc::new(made.await.map_err(io::Error::other)??);
-    let step = |step: CopyStep| {
-        let message = messages::addressed(target, COPY, &step.encode());
-        caller.call(&member, message, STEP_TIMEOUT)
-    };
-    step(CopyStep::Begin { copy, term, applied, files: outgoing.files.clone() }).await?;
+    let message = move |step: CopyStep| messages::addressed(target, COPY, &step.encode());
+    let send = |message| caller.call(&member, message, STEP_TIMEOUT);
+    send(message(CopyStep::Begin { copy, term, applied, files: outgoing.files.clone() })).await?;
     let parts = |(file, copied): (usize, &CopiedFile)| {
         let offsets = (0..copied.bytes).step_by(usize_of(PART_BYTES));
         offsets.map(move |offset| (file, offset))
@@ -82,16 +81,16 @@ async fn send_copy(
         let source = Arc::clone(&outgoing);
         let next = spawn_blocking(move || {
             let bytes = source.read(file, offset, PART_BYTES)?;
-            Ok(CopyStep::Part { copy, file: u64_of(file), offset, bytes })
+            Ok(message(CopyStep::Part { copy, file: u64_of(file), offset, bytes }))
         });
         if let Some(read) = reading.replace(next) {
-            step(part_of(read).await?).await?;
+            send(part_of(read).await?).await?;
         }
     }
     if let Some(read) = reading {
-        step(part_of(read).await?).await?;
+        send(part_of(read).await?).await?;
     }
-    step(CopyStep::End { copy }).await?;
+    send(message(CopyStep::End { copy })).await?;
     let begun = Instant::now();
     while begun.elapsed() < OPEN_TIMEOUT {
         sleep(ASK_PERIOD).await;
@@ -104,7 +103,7 @@ async fn send_copy(
     Err(io::ErrorKind::TimedOut.into())
 }
 
-async fn part_of(read: JoinHandle<io::Result<CopyStep>>) -> io::Result<CopyStep> {
+async fn part_of(read: JoinHandle<io::Result<Vec<u8>>>) -> io::Result<Vec<u8>> {
     read.await.map_err(io::Error::other)?
 }
 

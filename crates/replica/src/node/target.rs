@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use spinney::{Batch, Error, ErrorKind, Layout, Result, TableId};
+use spinney_document::catalog::CopiedCounts;
 use spinney_document::{Agreed, PreparedCommit};
 
 use super::pending::PendingCommits;
@@ -49,11 +50,9 @@ impl Target for DocumentTarget {
         self.database.catalog().apply_drop_table(name).map_err(failed)
     }
 
-    fn checkpoint(&self, engine: &spinney::Database, dir: &Path) -> Result<()> {
-        // The copy has no log that tells what sessions have done.
-        let begun = self.database.catalog().begin_copy();
-        let _copying = begun.map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?;
-        engine.checkpoint(dir).map(drop)
+    fn checkpoint(&self, _: &spinney::Database, dir: &Path) -> Result<CopiedCounts> {
+        let copied = self.database.catalog().begin_copy().and_then(|copying| copying.checkpoint(dir));
+        copied.map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
     }
 
     fn settled(&self, term: u64) {

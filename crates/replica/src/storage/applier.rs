@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use spinney::base::num::{u64_of, usize_of};
 use spinney::env::{Next, Threads, Worker};
 use spinney::{Batch, Durability, Error, ErrorKind, Layout, Result, StoredNote};
+use spinney_document::catalog::CopiedCounts;
 use tokio::sync::oneshot;
 
 use super::log::Done;
@@ -91,12 +92,12 @@ pub(crate) trait Target: Send + Sync + fmt::Debug {
     /// now, or lost.
     fn settled(&self, term: u64);
 
-    /// Makes a checkpoint of the database, from which another member begins.
+    /// Makes a checkpoint of the database, from which another member begins; what goes with it.
     ///
     /// # Errors
     /// Those of the engine.
-    fn checkpoint(&self, engine: &spinney::Database, dir: &Path) -> Result<()> {
-        engine.checkpoint(dir).map(drop)
+    fn checkpoint(&self, engine: &spinney::Database, dir: &Path) -> Result<CopiedCounts> {
+        engine.checkpoint(dir).map(|_| CopiedCounts::default())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Files of copies of a database: read to be sent, received, and put in the place of a database.
 //!
-//! A primary makes a checkpoint in the folder `outgoing` of its database and sends its files. A member receives them
+//! A primary makes a checkpoint in the folder `outgoing` of its database and sends its files, with the file `counts`:
+//! how many documents collections have, which the log would tell that a copy does not have. A member receives them
 //! into the folder `incoming` of its own. When all are there and durable, and its log has nothing that the copy lacks,
 //! it writes the file `replica` with its identity and vote, which it keeps, and last the file `complete`. The program
 //! then closes the database, calls [`install_copy`] and opens it again.
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use spinney::base::codec::Decoder;
 use spinney::base::num::{u64_of, usize_of};
 use spinney::env::{Access, Env, File, OpenOptions};
-use spinney_document::catalog::own::forget_own;
+use spinney_document::catalog::{CopiedCounts, adopt};
 
 use super::rows::Rows;
 use crate::entry::copying::CopiedFile;
@@ -25,13 +26,15 @@ use crate::entry::copying::CopiedFile;
 const INCOMING: &str = "incoming";
 const OUTGOING: &str = "outgoing";
 const COMPLETE: &str = "complete";
+const COUNTS: &str = "counts";
 const LOG_REMOVED: &str = "log-removed";
 const REPLICA: &str = "replica";
 const LOG: &str = "log";
 const CURRENT: &str = "CURRENT";
 
-/// Bytes that are received before they are made durable while others come.
-const SYNC_BYTES: u64 = 32 << 20;
+/// Bytes that are received before they are made durable while others come. Syncs of commits on the same disk wait
+/// behind no more than these.
+const SYNC_BYTES: u64 = 512 << 10;
 
 /// A checkpoint that is sent. Dropped, it is removed.
 #[derive(Debug)]
@@ -48,12 +51,14 @@ impl Outgoing {
     pub(crate) fn make(
         engine: &spinney::Database,
         copy: u64,
-        checkpoint: impl FnOnce(&Path) -> spinney::Result<()>,
+        checkpoint: impl FnOnce(&Path) -> spinney::Result<CopiedCounts>,
     ) -> io::Result<Self> {
         let dir = engine.path().join(OUTGOING).join(format!("{copy:016x}"));
         let mut outgoing = Self { dir, files: Vec::new() };
         fs::create_dir_all(&outgoing.dir)?;
-        checkpoint(&outgoing.dir).map_err(|error| io::Error::other(error.to_string()))?;
+        let counts = checkpoint(&outgoing.dir).map_err(|error| io::Error::other(error.to_string()))?;
+        // The member makes it durable.
+        open(&outgoing.dir.join(COUNTS), Access::CreateNew)?.write_at(&counts.encode(), 0)?;
         outgoing.files = files_of(&outgoing.dir)?;
         Ok(outgoing)
     }
@@ -221,13 +226,13 @@ pub fn install_copy(dir: impl AsRef<Path>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Gives a database that was just put in place of another its member's identity and vote again, and forgets what the
-/// other member had for itself alone.
+/// Gives a database that was just put in place of another its member's identity and vote again. It forgets what the
+/// other member had for itself alone, and learns how many documents its collections have.
 ///
 /// # Errors
 /// Those of the engine and of the file system.
 pub(crate) fn adopt_copy(rows: &Rows) -> spinney::Result<()> {
-    let path = rows.engine().path().join(REPLICA);
+    let (path, counts) = (rows.engine().path().join(REPLICA), rows.engine().path().join(COUNTS));
     let failed = |error: &dyn std::fmt::Display| {
         spinney::Error::new(spinney::ErrorKind::Io, format!("{}: {error}", path.display()))
     };
@@ -237,10 +242,19 @@ pub(crate) fn adopt_copy(rows: &Rows) -> spinney::Result<()> {
         Ok(kept) => {
             let mut input = Decoder::new(&kept);
             let identity = input.u64().map_err(|_| failed(&"the file makes no sense"))?;
-            // Profiles are of the member that they tell of.
-            forget_own(rows.engine())?;
+            let copied = match fs::read(&counts) {
+                Ok(bytes) => CopiedCounts::decode(&bytes).map_err(|_| failed(&"the file 'counts' makes no sense"))?,
+                // Of a primary with an earlier version.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => CopiedCounts::default(),
+                Err(error) => return Err(failed(&error)),
+            };
+            adopt(rows.engine(), &copied)?;
             rows.restart_log(input.rest(), identity)?;
-            fs::remove_file(&path).and_then(|()| sync_dir(rows.engine().path())).map_err(|error| failed(&error))
+            fs::remove_file(&path).map_err(|error| failed(&error))?;
+            match fs::remove_file(&counts) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&error)),
+                _ => sync_dir(rows.engine().path()).map_err(|error| failed(&error)),
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney_document::bson::DocumentBuf;
+use spinney_document::catalog::adopt;
 use spinney_document::expr::Context;
 use spinney_document::plan::Query;
 use spinney_document::query::Filter;
@@ -100,9 +101,12 @@ impl Pair {
         let copying = self.primary.db.catalog().begin_copy().unwrap();
         beside();
         let dir = format!("/copy-{}", self.agreement.len());
-        self.primary.db.engine().checkpoint(&dir).unwrap();
-        drop(copying);
-        self.other = Member::open_at(&dir, self.primary.machine.fork(), &self.agreement);
+        let copied = copying.checkpoint(&dir).unwrap();
+        let machine = self.primary.machine.fork();
+        let engine = spinney::Database::builder(&dir).env(machine.env()).open().unwrap();
+        adopt(&engine, &copied).unwrap();
+        engine.close().unwrap();
+        self.other = Member::open_at(&dir, machine, &self.agreement);
     }
 
     fn change_parts(&mut self) {

@@ -1,7 +1,7 @@
 //! What each member has for itself: the profiles of its databases.
 
 use spinney::env::sim::{CrashProfile, SimEnv};
-use spinney_document::catalog::own::forget_own;
+use spinney_document::catalog::adopt;
 use spinney_document::{Database, ErrorCode, doc};
 
 use super::{Pair, assert_same};
@@ -80,12 +80,10 @@ fn a_copy_has_no_profile_of_the_member_that_it_is_of() {
     let pair = Pair::new(13);
     create(&pair.primary.db).unwrap();
     insert(&pair.primary.db, 1);
-    let copying = pair.primary.db.catalog().begin_copy().unwrap();
-    pair.primary.db.engine().checkpoint("/copy").unwrap();
-    drop(copying);
+    let copied = pair.primary.db.catalog().begin_copy().unwrap().checkpoint("/copy").unwrap();
     let machine = pair.primary.machine.fork();
     let engine = spinney::Database::builder("/copy").env(machine.env()).open().unwrap();
-    forget_own(&engine).unwrap();
+    adopt(&engine, &copied).unwrap();
     engine.close().unwrap();
     let copy = Member::open_at("/copy", machine, &pair.agreement);
     assert_eq!((ids(&copy.db), tables_of_its_own(&copy.db)), (None, Vec::new()));

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::{Error, FileId, Lsn, Result, TableId};
+use crate::base::{Error, FileId, Lsn, Result, SeqNum, TableId};
 use crate::db::commit::pipeline::CommitPipeline;
 use crate::db::jobs::flusher::Flusher;
 use crate::db::state::State;
@@ -51,6 +51,8 @@ struct TreeSource {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CheckpointReport {
+    /// The checkpoint has the changes up to this one, and no later ones.
+    pub newest: SeqNum,
     /// Data files that are shared: with the database, or with an earlier checkpoint.
     pub linked_files: u64,
     /// Their bytes.
@@ -116,6 +118,7 @@ impl Checkpoint<'_> {
     pub(crate) fn cut(&mut self, dir: &Path) -> Result<Cut> {
         let gate = self.flusher.lock_gate();
         let (at, tables) = self.commits.seal_all();
+        self.report.newest = SeqNum(at.0.saturating_sub(1));
         // Not what was sealed since: it would be in the copy of one table and its like in no other.
         self.flusher.flush_tables_gated(tables, at, &gate)?;
         // Tables and catalog are of one moment when both are held. Under the manifest's latch roots are what the
