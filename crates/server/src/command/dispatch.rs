@@ -11,7 +11,7 @@ use spinney_document::{Error, ErrorCode, Result};
 
 use super::session::Session;
 use super::spec::{Call, Incoming};
-use super::{authorize, handshake, open_transaction, role, table};
+use super::{authorize, handshake, open_transaction, replica_documents, role, table};
 use crate::base::fields::{truth, whole};
 use crate::state::fail_points::{Loss, Place};
 use crate::state::{Server, Standing};
@@ -161,7 +161,11 @@ fn run_of_library(server: &Server, session: &mut Session, incoming: &Incoming<'_
     authorize::check(server, session, incoming, declared, false)?;
     role::check(server, incoming, declared, place(incoming))?;
     role::wait_to_read(server, incoming)?;
-    let reply = within_the_transaction(server, session, incoming, declared)?;
+    let reply = match replica_documents::is_read(incoming) {
+        true => replica_documents::read(server, incoming, |read| server.service.run(&request(session, read))),
+        false => within_the_transaction(server, session, incoming, declared)?,
+    };
+    let reply = replica_documents::with_section(server, incoming, reply);
     Ok(match role::wait_for_members(server, incoming, reply.view()) {
         Some(error) => with_write_concern_error(&reply, &error, &[]),
         None => reply,

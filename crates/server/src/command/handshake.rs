@@ -5,10 +5,11 @@ use std::time::Duration;
 use spinney_document::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuilder, Timestamp, Value};
 use spinney_document::{Error, ErrorCode, Result};
 
-use super::sasl;
 use super::spec::Call;
+use super::{replica_config, sasl};
 use crate::base::clock::now_ms;
 use crate::base::fields::whole;
+use crate::state::Server;
 use crate::state::replica::{Replica, Standing, millis, standing};
 use crate::state::topology::election_id;
 use spinney_wire::message::BATCH_MAX;
@@ -38,9 +39,8 @@ pub fn hello(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     if call.fields().bool("helloOk")? == Some(true) {
         reply.append("helloOk", true);
     }
-    append_role(&mut reply, call, old);
-    reply.open_document("topologyVersion");
-    reply.append("processId", topology.process()).append("counter", version).close();
+    append_role(&mut reply, call.server, old);
+    append_version(&mut reply, call.server, version);
     for (name, number) in [
         ("maxBsonObjectSize", DOCUMENT_BYTES_MAX),
         ("maxMessageSizeBytes", MESSAGE_BYTES_MAX),
@@ -107,9 +107,15 @@ fn describe_client(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
+/// The version of what the server tells of its part in a set.
+pub(super) fn append_version(reply: &mut DocumentBuilder, server: &Server, version: i64) {
+    reply.open_document("topologyVersion");
+    reply.append("processId", server.topology.process()).append("counter", version).close();
+}
+
 /// Whether the server takes writes, and what it knows of its replica set.
-fn append_role(reply: &mut DocumentBuilder, call: &Call<'_>, old: bool) {
-    let (server, writable) = (call.server, if old { "ismaster" } else { "isWritablePrimary" });
+pub(super) fn append_role(reply: &mut DocumentBuilder, server: &Server, old: bool) {
+    let writable = if old { "ismaster" } else { "isWritablePrimary" };
     let Some(set) = server.topology.set() else {
         reply.append(writable, true);
         return;
@@ -117,20 +123,20 @@ fn append_role(reply: &mut DocumentBuilder, call: &Call<'_>, old: bool) {
     match server.replica() {
         None => {
             reply.append(writable, true);
-            append_only_member(reply, call, set);
+            append_only_member(reply, server, set);
         }
         Some(replica) => append_member(reply, replica, set, writable),
     }
 }
 
 /// What the only member tells of the set.
-fn append_only_member(reply: &mut DocumentBuilder, call: &Call<'_>, set: &str) {
-    let address = call.server.topology.address();
+fn append_only_member(reply: &mut DocumentBuilder, server: &Server, set: &str) {
+    let address = server.topology.address();
     reply.append("secondary", false).append("setName", set).append("setVersion", 1);
     reply.open_array("hosts").push(address.as_str()).close();
     reply.append("primary", address.as_str()).append("me", address.as_str());
     reply.append("electionId", election_id(1));
-    append_last_write(reply, (call.server.cluster_time(), 1), Duration::ZERO);
+    append_last_write(reply, (server.cluster_time(), 1), Duration::ZERO);
 }
 
 /// What a member tells of a set with several.
@@ -143,7 +149,7 @@ fn append_member(reply: &mut DocumentBuilder, replica: &Replica, set: &str, writ
         reply.append("info", "Does not have a valid replica set config").append("isreplicaset", true);
         return;
     };
-    reply.append("setName", set).append("setVersion", i64::try_from(config.version).unwrap_or(i64::MAX));
+    reply.append("setName", set).append("setVersion", replica_config::number(config.version));
     for (name, passive) in [("hosts", false), ("passives", true)] {
         let shown =
             config.members.iter().filter(|member| !member.hidden && passive == (member.priority_thousandths == 0));

@@ -11,6 +11,7 @@ pub mod merge;
 pub mod open_transaction;
 pub mod replica_change;
 pub mod replica_config;
+pub mod replica_documents;
 pub mod replica_request;
 pub mod replica_set;
 pub mod role;

@@ -22,7 +22,7 @@ const STEP_DOWN_SECONDS: i64 = 60;
 
 /// The member of a set with several, or why there is none.
 fn replica_of<'c>(call: &Call<'c>) -> Result<&'c Replica> {
-    let set = set_of(call)?;
+    let set = set_of(call.server)?;
     call.server.replica().ok_or_else(|| {
         let what = format!(
             "this server is the only member of '{set}', without replication: start it with --members, or with --join"
@@ -43,7 +43,7 @@ fn seconds(name: &str, number: Option<i64>, default: i64) -> Result<Duration> {
 /// # Errors
 /// `AlreadyInitialized` (23), `InvalidReplicaSetConfig` (93), `NoReplicationEnabled` (76).
 pub fn initiate(call: &mut Call<'_>) -> Result<DocumentBuilder> {
-    let set = set_of(call)?;
+    let set = set_of(call.server)?;
     let Some(replica) = call.server.replica() else {
         return Err(Error::new(ErrorCode::ALREADY_INITIALIZED, "already initialized"));
     };
@@ -67,7 +67,7 @@ pub fn initiate(call: &mut Call<'_>) -> Result<DocumentBuilder> {
 /// `InvalidReplicaSetConfig` (93), `NewReplicaSetConfigurationIncompatible` (103) for a version that is not newer,
 /// `NotWritablePrimary` (10107), `ConfigurationInProgress` (109), `NotImplemented` (238) with `force`.
 pub fn reconfig(call: &mut Call<'_>) -> Result<DocumentBuilder> {
-    let (set, replica) = (set_of(call)?, replica_of(call)?);
+    let (set, replica) = (set_of(call.server)?, replica_of(call)?);
     let fields = call.fields();
     if fields.bool("force")? == Some(true) {
         let what = "replSetReconfig with force is not supported: a majority of the members decides";

@@ -27,15 +27,20 @@ fn invalid(what: impl Into<String>) -> Error {
     Error::new(ErrorCode::INVALID_REPLICA_SET_CONFIG, what)
 }
 
+/// A number as MongoDB tells it: of 32 bits where that is enough. Shells compute with it, which they cannot with
+/// others.
+pub(super) fn number(number: u64) -> Value<'static> {
+    i32::try_from(number).map_or_else(|_| Value::Int64(i64::try_from(number).unwrap_or(i64::MAX)), Value::Int32)
+}
+
 /// The document of a configuration.
 #[must_use]
 pub fn document(set: &str, term: u64, config: &Config) -> DocumentBuf {
-    let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let mut document = DocumentBuilder::new();
-    document.append("_id", set).append("version", long(config.version)).append("term", long(term));
+    document.append("_id", set).append("version", number(config.version)).append("term", number(term));
     document.open_array("members");
     for member in &config.members {
-        document.push_document().append("_id", long(member.id)).append("host", member.host.as_str());
+        document.push_document().append("_id", number(member.id)).append("host", member.host.as_str());
         document.append("arbiterOnly", false).append("buildIndexes", true).append("hidden", member.hidden);
         document.append("priority", nearest_f64(i64::from(member.priority_thousandths)) / 1000.0);
         document.open_document("tags").close();
@@ -142,7 +147,10 @@ mod tests {
         members[2].priority_thousandths = 0;
         let config = Config { version: 4, set_id: [7; 12], members };
         let told = parse("rs0", document("rs0", 3, &config).view()).unwrap();
-        assert_eq!((told.version, told.members), (4, config.members));
+        assert_eq!((told.version, told.members), (4, config.members.clone()));
+        // In a shell a number of 64 bits and 1 is a text.
+        let shown = document("rs0", 3, &config);
+        assert!(["version", "term"].iter().all(|name| matches!(shown.view().get(name), Some(Value::Int32(_)))));
     }
 
     #[test]

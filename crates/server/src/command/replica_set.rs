@@ -10,6 +10,7 @@ use super::handshake::optime;
 use super::replica_config;
 use super::spec::Call;
 use crate::base::clock::{monotonic, now_ms};
+use crate::state::Server;
 use crate::state::replica::{Replica, Standing, millis, standing};
 
 /// How long a secondary waits for what the primary knows of the members.
@@ -19,8 +20,8 @@ const ASK_PRIMARY: Duration = Duration::from_millis(1500);
 const DOWN_AFTER: Duration = Duration::from_secs(2);
 
 /// The name of the set, or the error of a standalone server.
-pub(super) fn set_of<'c>(call: &Call<'c>) -> Result<&'c str> {
-    let set = call.server.topology.set();
+pub(super) fn set_of(server: &Server) -> Result<&str> {
+    let set = server.topology.set();
     set.ok_or_else(|| Error::new(ErrorCode::NO_REPLICATION_ENABLED, "not running with --replSet"))
 }
 
@@ -58,7 +59,7 @@ fn append_optime(reply: &mut DocumentBuilder, name: &str, (ts, term): (Timestamp
 /// # Errors
 /// `NoReplicationEnabled` (76) for a standalone server, `NotYetInitialized` (94) for a member without a configuration.
 pub fn status(call: &mut Call<'_>) -> Result<DocumentBuilder> {
-    let set = set_of(call)?;
+    let set = set_of(call.server)?;
     match call.server.replica() {
         None => Ok(status_of_the_only_member(call, set)),
         Some(replica) => status_of_several(call, set, replica),
@@ -148,10 +149,7 @@ fn member_of(reply: Document<'_>, member: &Member) -> Option<DocumentBuf> {
 }
 
 fn append_head(reply: &mut DocumentBuilder, member: &Member, health: f64, state: (i32, &str)) {
-    reply
-        .push_document()
-        .append("_id", i64::try_from(member.id).unwrap_or(i64::MAX))
-        .append("name", member.host.as_str());
+    reply.push_document().append("_id", replica_config::number(member.id)).append("name", member.host.as_str());
     reply.append("health", health).append("state", state.0).append("stateStr", state.1);
 }
 
@@ -161,8 +159,8 @@ fn append_tail(reply: &mut DocumentBuilder, status: &Status, member: &Member) {
         reply.append("programVersion", version.as_str()).append("replicationFormat", i64::from(*format));
     }
     let version = status.config.as_ref().map_or(0, |config| config.version);
-    reply.append("configVersion", i64::try_from(version).unwrap_or(i64::MAX));
-    reply.append("configTerm", i64::try_from(status.term).unwrap_or(i64::MAX));
+    reply.append("configVersion", replica_config::number(version));
+    reply.append("configTerm", replica_config::number(status.term));
 }
 
 fn append_own(reply: &mut DocumentBuilder, call: &Call<'_>, replica: &Replica, status: &Status, member: &Member) {
@@ -210,22 +208,29 @@ fn append_other(reply: &mut DocumentBuilder, replica: &Replica, status: &Status,
 /// # Errors
 /// `NoReplicationEnabled` (76) for a standalone server, `NotYetInitialized` (94) for a member without a configuration.
 pub fn config(call: &mut Call<'_>) -> Result<DocumentBuilder> {
-    let set = set_of(call)?;
     let mut reply = DocumentBuilder::new();
-    match call.server.replica() {
+    reply.append("config", &config_document(call.server)?);
+    if call.fields().bool("commitmentStatus")? == Some(true) {
+        let committed = call.server.replica().is_none_or(|replica| replica.node.status().config_committed);
+        reply.append("commitmentStatus", committed);
+    }
+    Ok(reply)
+}
+
+/// The configuration in force.
+///
+/// # Errors
+/// As [`config`].
+pub(super) fn config_document(server: &Server) -> Result<DocumentBuf> {
+    let set = set_of(server)?;
+    match server.replica() {
         None => {
-            let only =
-                Config { version: 1, set_id: [0; 12], members: vec![Member::new(0, call.server.topology.address())] };
-            reply.append("config", &replica_config::document(set, 1, &only));
+            let members = vec![Member::new(0, server.topology.address())];
+            Ok(replica_config::document(set, 1, &Config { version: 1, set_id: [0; 12], members }))
         }
         Some(replica) => {
             let status = replica.node.status();
-            let config = config_of(&status)?;
-            reply.append("config", &replica_config::document(set, status.term, config));
-            if call.fields().bool("commitmentStatus")? == Some(true) {
-                reply.append("commitmentStatus", status.config_committed);
-            }
+            Ok(replica_config::document(set, status.term, config_of(&status)?))
         }
     }
-    Ok(reply)
 }

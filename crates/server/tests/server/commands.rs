@@ -42,7 +42,35 @@ fn a_replica_set_of_one_has_a_primary_and_a_time() {
     let ping = client.ok("admin", r#"{"ping": 1}"#);
     assert!(ping.view().get("$clusterTime").is_some() && ping.view().get("operationTime").is_some());
     client.ok("admin", r#"{"replSetGetStatus": 1}"#);
+    let status = client.ok("admin", r#"{"serverStatus": 1}"#);
+    let section = status.view().get("repl").and_then(|value| value.as_document()).unwrap();
+    assert_eq!(section.get("setName").and_then(|value| value.as_str()), Some("rs"));
+    assert_eq!(section.get("isWritablePrimary").unwrap().to_string(), "true");
+    assert!(client.ok("admin", r#"{"serverStatus": 1, "repl": 0}"#).view().get("repl").is_none());
     assert_eq!(TestServer::new(|_| {}).client().code("admin", r#"{"replSetGetStatus": 1}"#), 76);
+}
+
+#[test]
+fn the_configuration_of_a_set_is_read_where_mongodb_stores_it() {
+    let server = TestServer::new(|settings| settings.replica_set = Some("rs".to_owned()));
+    let mut client = server.client();
+    let id = [r#"{"_id":"rs"}"#];
+    let found = client.ok("local", r#"{"find": "system.replset", "filter": {}, "limit": 1, "projection": {"_id": 1}}"#);
+    assert_eq!((batch(&found), cursor(&found)), (id.map(str::to_owned).to_vec(), 0));
+    let none = client.ok("local", r#"{"find": "system.replset", "filter": {"_id": "other"}, "batchSize": 5}"#);
+    assert!(batch(&none).is_empty());
+    let counted =
+        r#"{"aggregate": "system.replset", "cursor": {}, "pipeline": [{"$match": {}}, {"$project": {"_id": 1}}]}"#;
+    assert_eq!(batch(&client.ok("local", counted)), id);
+    for (query, n) in [("{}", 1), (r#"{"_id": "other"}"#, 0), (r#"{"version": {"$type": "int"}}"#, 1)] {
+        let count = format!(r#"{{"count": "system.replset", "query": {query}}}"#);
+        assert_eq!(number(&client.ok("local", &count), "n"), n, "{query}");
+    }
+    assert_eq!(client.code("local", r#"{"count": "system.replset", "query": 1}"#), 14);
+    assert_eq!(client.code("local", r#"{"insert": "system.replset", "documents": [{}]}"#), 73);
+    let mut alone = TestServer::new(|_| {});
+    assert_eq!(number(&alone.client().ok("local", r#"{"count": "system.replset"}"#), "n"), 0);
+    alone.end();
 }
 
 #[test]
