@@ -145,17 +145,22 @@ fn newest(place: &Place, dir: &str, extension: &str) -> PathBuf {
 #[test]
 fn the_newest_segment_of_a_process_that_was_killed_is_missed() {
     use std::io::BufRead as _;
-    let place = Place::new();
-    let mut child = place.command(&["stress", "db", "--threads", "1"]).spawn().unwrap();
-    let mut acks = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
-    // The worker has made a spare for the next segment.
-    let has_spare =
-        || files(&place.path("db/log")).iter().any(|(path, _)| path.extension().is_some_and(|it| it == "spare"));
-    while acks.by_ref().take(200).count() == 200 && !has_spare() {}
-    // Some of them are in the newest segment.
-    acks.by_ref().take(20).for_each(drop);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let has_spare = |place: &Place| {
+        files(&place.path("db/log")).iter().any(|(path, _)| path.extension().is_some_and(|it| it == "spare"))
+    };
+    // The spare tells which segment is the newest. One that was killed in the moment between two spares has none.
+    let killed = || {
+        let place = Place::new();
+        let mut child = place.command(&["stress", "db", "--threads", "1"]).spawn().unwrap();
+        let mut acks = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+        while acks.by_ref().take(200).count() == 200 && !has_spare(&place) {}
+        // Some of them are in the newest segment.
+        acks.by_ref().take(20).for_each(drop);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        place
+    };
+    let place = std::iter::repeat_with(killed).find(has_spare).unwrap();
     fs::create_dir(place.path("kept")).unwrap();
     place.verify();
     // A power failure may take the last record of the copy of a manifest, which is no damage.
