@@ -148,7 +148,7 @@ mod tests {
         let config = Config { version: 4, set_id: [7; 12], members };
         let told = parse("rs0", document("rs0", 3, &config).view()).unwrap();
         assert_eq!((told.version, told.members), (4, config.members.clone()));
-        // In a shell a number of 64 bits and 1 is a text.
+        // A shell that adds 1 to a number of 64 bits gets a text.
         let shown = document("rs0", 3, &config);
         assert!(["version", "term"].iter().all(|name| matches!(shown.view().get(name), Some(Value::Int32(_)))));
     }

@@ -10,6 +10,7 @@ use spinney_document::{Error, ErrorCode, Result};
 use super::spec::Incoming;
 use super::{handshake, replica_set};
 use crate::base::clock::now_ms;
+use crate::base::fields::truth;
 use crate::state::Server;
 
 /// Where MongoDB stores the configuration.
@@ -89,9 +90,11 @@ fn count(stored: Option<DocumentBuf>, incoming: &Incoming<'_>) -> Result<Documen
 
 /// The reply to a `serverStatus`, with the section `repl` if the server is in a set and the section is not left out.
 pub fn with_section(server: &Server, incoming: &Incoming<'_>, reply: DocumentBuf) -> DocumentBuf {
-    let is_left_out =
-        incoming.body.get("repl").is_some_and(|asked| !crate::base::fields::truth(&asked).unwrap_or(false));
-    if incoming.name() != "serverStatus" || server.topology.set().is_none() || is_left_out {
+    // All commands come by here: their fields are not looked through.
+    if incoming.name() != "serverStatus" || server.topology.set().is_none() {
+        return reply;
+    }
+    if incoming.body.get("repl").is_some_and(|asked| !truth(&asked).unwrap_or(false)) {
         return reply;
     }
     let mut whole = DocumentBuilder::new();
