@@ -2,7 +2,7 @@
 //!
 //! - Read: [`Document::parse`] checks bytes once; [`Document`], [`Array`] and [`Value`] then borrow from them and are
 //!   cheap to copy. `document.get("a")` finds a field by its name, `document.elements()` walks over [`Element`]s,
-//!   `array.values()` over values. Names and strings are [`Text`], bytes that are UTF-8 nearly always.
+//!   `array.values()` over values; [`Fields`] is for many lookups in one document. Names and strings are [`Text`], bytes that are UTF-8 nearly always.
 //! - Own: [`DocumentBuf`] and [`ValueBuf`]; `.view()` gives the borrowed form, `ValueBuf::from(value)` the owned one.
 //! - Build: [`DocumentBuilder`] appends to one buffer; the macro [`doc!`](crate::doc) is short for small documents.
 //! - Compare: [`compare`] is MongoDB's order over values of all types, [`equal`] its equality, [`hash`] agrees with
@@ -17,6 +17,7 @@ pub mod builder;
 pub mod convert;
 pub mod date;
 pub mod decimal;
+pub mod fields;
 pub mod json;
 pub mod kind;
 pub mod number;
@@ -30,6 +31,7 @@ pub use buf::{DocumentBuf, ValueBuf};
 pub use builder::DocumentBuilder;
 pub use convert::DateTime;
 pub use decimal::Decimal128;
+pub use fields::Fields;
 pub use kind::{Class, Kind};
 pub use number::{compare_numbers, long_of};
 pub use object_id::{ObjectId, ObjectIds};

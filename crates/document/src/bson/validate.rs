@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::kind::Kind;
-use super::view::{Document, payload_len, zero_in};
+use super::view::{Document, name_len, payload_len, zero_in};
 use crate::base::num::usize_of32;
 use crate::base::{Error, ErrorCode, Result};
 
@@ -95,7 +95,7 @@ impl Validator<'_> {
                 continue;
             }
             let kind = Kind::from_byte(kind).ok_or_else(|| invalid(self.at, "no such type"))?;
-            let name = zero_in(rest).ok_or_else(|| invalid(self.at, "a name has no end"))?;
+            let name = name_len(rest).ok_or_else(|| invalid(self.at, "a name has no end"))?;
             self.utf8(&rest[..name])?;
             self.at += 1 + name + 1;
             if let Some(inner) = self.value(kind, end)? {

@@ -259,7 +259,7 @@ impl<'a> Elements<'a> {
     fn head(&self) -> Option<(Kind, &'a [u8], usize)> {
         let (first, rest) = self.rest.split_first()?;
         let kind = Kind::from_byte(*first)?;
-        let len = zero_in(rest)?;
+        let len = name_len(rest)?;
         Some((kind, &rest[..len], len + 2))
     }
 }
@@ -500,6 +500,23 @@ impl<'a> CodeWithScope<'a> {
     }
 }
 
+/// The length of the name that begins `bytes`, up to its zero. Most names are so short that eight bytes at a time are
+/// done before a search of longer texts has begun.
+#[inline]
+pub(crate) fn name_len(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        // The lowest bit that is set is the upper bit of the first byte that is zero.
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        if zeros != 0 {
+            return Some(at * 8 + zeros.trailing_zeros() as usize / 8);
+        }
+    }
+    rest.iter().position(|byte| *byte == 0).map(|at| words.len() * 8 + at)
+}
+
 /// Where the first zero is.
 #[inline]
 pub(crate) fn zero_in(bytes: &[u8]) -> Option<usize> {
@@ -533,4 +550,25 @@ pub(crate) fn payload_len(kind: Kind, bytes: &[u8]) -> Option<usize> {
         Kind::Int32 => 4,
         Kind::Decimal128 => 16,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_ends_at_its_first_zero() {
+        for len in 0..40 {
+            for behind in [&b""[..], b"\x01", b"\x00\x01\x80", b"\x80\x00\x00\x00\x00\x00\x00\x00\x00"] {
+                // Bytes from which a subtraction borrows, and those with the upper bit.
+                for byte in [1, 0x7F, 0x80, 0x81, 0xFF] {
+                    let mut bytes = vec![byte; len];
+                    assert_eq!(name_len(&bytes), None);
+                    bytes.push(0);
+                    bytes.extend(behind);
+                    assert_eq!(name_len(&bytes), Some(len), "{bytes:?}");
+                }
+            }
+        }
+    }
 }

@@ -28,7 +28,7 @@ impl Namespace {
     /// `InvalidNamespace` (73) for names that are empty, too long, or hold characters that they may not.
     pub fn new(database: &str, collection: &str) -> Result<Self> {
         let invalid = |what: String| Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
-        let text = format!("{database}.{collection}");
+        let text = [database, ".", collection].concat();
         let forbidden = |c: char| matches!(c, '/' | '\\' | '.' | ' ' | '"' | '$' | '\0');
         if database.is_empty() || database.len() > DATABASE_BYTES_MAX || database.contains(forbidden) {
             return invalid(format!("Invalid database name: '{database}'"));

@@ -111,7 +111,7 @@ impl Collection {
     pub fn insert_one_with(&self, document: Document<'_>, options: WriteOptions) -> Result<ValueBuf> {
         let prepared = self.prepare(document)?;
         self.transact(options, |txn| {
-            txn.insert_only(&self.state);
+            txn.change_one(&self.state);
             txn.insert(&self.state, prepared.view())
         })?;
         Ok(ValueBuf::from(prepared.id()))

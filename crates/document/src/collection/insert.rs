@@ -106,7 +106,10 @@ impl Collection {
         }
         let (inserted, errors) = self.transact(options, |txn| {
             let (mut inserted, mut errors) = (Vec::new(), Vec::new());
-            txn.insert_only(self.state());
+            match part.len() {
+                1 => txn.change_one(self.state()),
+                _ => txn.insert_only(self.state()),
+            }
             for (position, prepared) in part.iter() {
                 match txn.insert(self.state(), prepared.view()) {
                     Ok(()) => inserted.push(*position),

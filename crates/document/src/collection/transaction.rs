@@ -35,9 +35,7 @@ pub struct DocumentTransaction {
     pub(super) buffers: Buffers,
     pub(super) claims: Claims,
     pub(super) bypass_validation: bool,
-    /// Whether the transaction does nothing but insert documents, so that it does not read entries of indexes that are
-    /// not unique.
-    pub(super) only_inserts: bool,
+    pub(super) reads_back: ReadsBack,
     /// Nothing when the log is not kept.
     pub(super) journal: Option<Journal>,
     /// Whether something was written.
@@ -49,6 +47,17 @@ pub struct DocumentTransaction {
     created: Option<Box<Created>>,
     /// For each collection, how many documents the transaction adds, less those that it removes.
     added: SmallVec<[(u64, Arc<AtomicI64>, i64); 2]>,
+}
+
+/// What a transaction reads of the documents and entries that it puts: the others it writes unseen, which costs less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadsBack {
+    /// All of them.
+    All,
+    /// Documents, and entries of unique indexes.
+    Unique,
+    /// None of them.
+    Nothing,
 }
 
 /// Memory that the writes of a transaction share.
@@ -96,7 +105,7 @@ impl DocumentTransaction {
             buffers: Buffers::default(),
             claims,
             bypass_validation: false,
-            only_inserts: false,
+            reads_back: ReadsBack::All,
             journal,
             has_written: false,
             session: None,
@@ -111,9 +120,19 @@ impl DocumentTransaction {
         self.bypass_validation = bypass;
     }
 
-    /// From now on the transaction does nothing but insert documents into a collection, which is not capped.
+    /// From now on the transaction does nothing but insert documents into a collection.
     pub(super) fn insert_only(&mut self, collection: &CollectionState) {
-        self.only_inserts = collection.capped.is_none();
+        self.read_back(ReadsBack::Unique, collection);
+    }
+
+    /// From now on the transaction does nothing but change one document of a collection, or insert one.
+    pub fn change_one(&mut self, collection: &CollectionState) {
+        self.read_back(ReadsBack::Nothing, collection);
+    }
+
+    fn read_back(&mut self, what: ReadsBack, collection: &CollectionState) {
+        // A capped collection is walked over for what goes.
+        self.reads_back = if collection.capped.is_some() { ReadsBack::All } else { what };
     }
 
     /// The document with an `_id`.

@@ -10,7 +10,7 @@ use super::claims::Claims;
 use super::duplicate::{duplicate_id, duplicate_key};
 use super::entries::{Change as KeyChange, differences};
 use super::prepare::check_id;
-use super::transaction::DocumentTransaction;
+use super::transaction::{DocumentTransaction, ReadsBack};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuilder, Value, equal};
 use crate::catalog::index_entry::{ENTRY_KEY_BYTES_MAX, IndexEntry};
@@ -45,7 +45,7 @@ impl DocumentTransaction {
         self.find_keys(&schema, None, Some(document), None)?;
         self.check_unique(&schema)?;
         self.write_entries(&schema)?;
-        self.txn.put(&collection.table, self.buffers.id.key(), document.as_bytes())?;
+        self.put_document(collection, document)?;
         self.count(collection, 1);
         self.record(collection, &schema, (None, Some(document)), false)?;
         self.evict(collection, &schema)
@@ -85,7 +85,7 @@ impl DocumentTransaction {
         self.find_keys(&schema, Some(old), Some(new), updated)?;
         self.check_unique(&schema)?;
         self.write_entries(&schema)?;
-        self.txn.put(&collection.table, self.buffers.id.key(), new.as_bytes())?;
+        self.put_document(collection, new)?;
         self.record(collection, &schema, (Some(old), Some(new)), is_update)?;
         Ok(true)
     }
@@ -114,6 +114,16 @@ impl DocumentTransaction {
         self.txn.delete(&collection.table, self.buffers.id.key())?;
         self.count(collection, -1);
         self.record(collection, schema, (Some(document), None), false)
+    }
+
+    /// Puts a document under the key in the buffer.
+    fn put_document(&mut self, collection: &CollectionState, document: Document<'_>) -> Result<()> {
+        let (table, key) = (&collection.table, self.buffers.id.key());
+        match self.reads_back {
+            ReadsBack::Nothing => self.txn.put_unseen(table, key, document.as_bytes())?,
+            ReadsBack::All | ReadsBack::Unique => self.txn.put(table, key, document.as_bytes())?,
+        }
+        Ok(())
     }
 
     /// Takes note of a change, for readers of the log and for the limits of a capped collection.
@@ -206,10 +216,15 @@ impl DocumentTransaction {
                 if matches!(change, KeyChange::Added(_) | KeyChange::Retyped(_)) {
                     let (key, value) = (buffers.entry.key(), buffers.entry.value());
                     // The keys of a unique index are looked up by later inserts.
-                    if self.only_inserts && !index.spec.unique {
-                        txn.put_unseen(&index.table, key, value)?;
-                    } else {
+                    let is_read = match self.reads_back {
+                        ReadsBack::All => true,
+                        ReadsBack::Unique => index.spec.unique,
+                        ReadsBack::Nothing => false,
+                    };
+                    if is_read {
                         txn.put(&index.table, key, value)?;
+                    } else {
+                        txn.put_unseen(&index.table, key, value)?;
                     }
                 }
             }

@@ -91,7 +91,7 @@ enum What<'r> {
 impl<'r> Operation<'r> {
     fn parse(operation: Document<'r>, namespaces: usize) -> Result<Self> {
         let name = operation.first().and_then(|first| first.name.as_str()).unwrap_or_default();
-        let fields = match name {
+        let declared = match name {
             "insert" => INSERT_FIELDS,
             "update" => UPDATE_FIELDS,
             "delete" => DELETE_FIELDS,
@@ -100,34 +100,34 @@ impl<'r> Operation<'r> {
                 return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));
             }
         };
-        check_fields("bulkWrite.ops", fields, operation)?;
+        let fields = check_fields("bulkWrite.ops", declared, operation)?;
         let number = operation.first().and_then(|first| first.value.as_number()?.trunc_to_i64()).unwrap_or(-1);
         let place = u64::try_from(number).map(usize_of).ok().filter(|place| *place < namespaces);
         let place = place.ok_or_else(|| {
             let what = format!("BulkWrite ops entry has an invalid nsInfo index: {number}");
             Error::bad_value(what)
         })?;
-        let document = |name| value(operation, name).and_then(|value| value.as_document());
+        let document = |name| value(&fields, name).and_then(|value| value.as_document());
         let filter = document("filter").unwrap_or(Document::empty());
-        operation.get("hint").map(hint_of).transpose()?;
-        if !matches!(operation.get("updateMods"), None | Some(Value::Document(_) | Value::Array(_))) {
+        fields.get("hint").map(hint_of).transpose()?;
+        if !matches!(fields.get("updateMods"), None | Some(Value::Document(_) | Value::Array(_))) {
             let what = "Update argument must be either an object or an array";
             return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
         }
-        let (hint, collation) = (operation.get("hint"), value(operation, "collation"));
-        let multi = is_set(operation, "multi");
+        let (hint, collation) = (fields.get("hint"), value(&fields, "collation"));
+        let multi = is_set(&fields, "multi");
         let what = match name {
             "insert" => What::Insert(document("document").unwrap_or(Document::empty())),
             "update" => What::Update(UpdateSpec {
                 filter,
-                update: operation.get("updateMods").unwrap_or(Value::Null),
+                update: fields.get("updateMods").unwrap_or(Value::Null),
                 constants: document("constants"),
-                array_filters: value(operation, "arrayFilters"),
+                array_filters: value(&fields, "arrayFilters"),
                 hint,
                 sort: document("sort"),
                 collation,
                 multi,
-                upsert: is_set(operation, "upsert"),
+                upsert: is_set(&fields, "upsert"),
             }),
             _ => What::Delete(DeleteSpec { filter, hint, collation, multi }),
         };
@@ -239,8 +239,8 @@ fn bulk_write(call: &Call<'_>) -> Result<Reply> {
     let commits = Commits::of(call, true)?;
     let mut targets = Vec::with_capacity(namespaces.len());
     for info in namespaces {
-        check_fields("bulkWrite.nsInfo", NAMESPACE_FIELDS, info)?;
-        let name = info.get("ns").and_then(|ns| ns.as_str()).unwrap_or_default();
+        let fields = check_fields("bulkWrite.nsInfo", NAMESPACE_FIELDS, info)?;
+        let name = fields.get("ns").and_then(|ns| ns.as_str()).unwrap_or_default();
         targets.push(Written { call, namespace: Namespace::parse(name)?, options: commits.options });
     }
     let count_of_targets = targets.len();

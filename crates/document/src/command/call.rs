@@ -14,7 +14,7 @@ use super::scope::Scoped;
 use super::spec::{Declaration, Target};
 use super::state::State;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
-use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Timestamp, Value, long_of};
+use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Fields, Timestamp, Value, long_of};
 use crate::catalog::{CollectionOptions, Entry, Namespace};
 use crate::collation::{Collated, Collation};
 use crate::collection::Collection;
@@ -55,6 +55,8 @@ pub struct Call<'r> {
     pub command: &'r Declaration,
     /// The command as it came.
     pub request: &'r Request<'r>,
+    /// Its fields.
+    pub fields: Fields<'r>,
     /// The generic fields.
     pub generic: Generic<'r>,
     /// How it is ended early.
@@ -71,7 +73,8 @@ impl<'r> Call<'r> {
     /// The value of a field; nothing when it is missing or null.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<Value<'r>> {
-        let value = self.request.body.elements().skip(1).find(|element| element.name == *name)?.value;
+        let fields = self.fields.as_slice().get(1..)?;
+        let value = fields.iter().find(|element| element.name == *name)?.value;
         (!value.is_nullish()).then_some(value)
     }
 
@@ -405,8 +408,8 @@ impl<'r> Call<'r> {
     fn as_other(&self, name: &str, body: &DocumentBuf, run: impl FnOnce(&Call<'_>) -> Result<Reply>) -> Result<Reply> {
         let command = self.table.find(name).ok_or_else(|| no_such_command(name))?;
         let request = Request { body: body.view(), sequences: &[], ..self.request.clone() };
-        parse::check(command, generic::FIELDS, &request)?;
-        let call = Call { command, request: &request, ..self.clone() };
+        let fields = parse::check(command, generic::FIELDS, &request)?;
+        let call = Call { command, request: &request, fields, ..self.clone() };
         run(&call)
     }
 }

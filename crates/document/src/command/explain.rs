@@ -29,8 +29,8 @@ fn explain(call: &Call<'_>) -> Result<Reply> {
         Error::new(ErrorCode::COMMAND_NOT_FOUND, format!("Explain failed due to unknown command: {name}"))
     })?;
     let request = Request { body, sequences: &[], ..call.request.clone() };
-    parse::check(command, generic::FIELDS, &request)?;
-    let inner = Call { command, request: &request, executes: verbosity != "queryPlanner", ..call.clone() };
+    let fields = parse::check(command, generic::FIELDS, &request)?;
+    let inner = Call { command, request: &request, fields, executes: verbosity != "queryPlanner", ..call.clone() };
     let mut reply = call
         .table
         .explain(&inner)

@@ -3,7 +3,7 @@
 use super::parse::wrong_type;
 use super::spec::{Access, Declaration, Field, FieldType};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, Kind, Timestamp, Value, long_of};
+use crate::bson::{Document, Fields, Kind, Timestamp, Value, long_of};
 
 /// The command that goes on with a cursor, which reads as the command that opened it.
 pub(super) const GET_MORE: &str = "getMore";
@@ -131,11 +131,11 @@ impl<'r> Generic<'r> {
     ///
     /// # Errors
     /// Those of MongoDB for values that are out of their range, or that the command does not take.
-    pub fn parse(command: &Declaration, body: Document<'r>) -> Result<Self> {
+    pub fn parse(command: &Declaration, fields: &Fields<'r>) -> Result<Self> {
         let mut parsed = Self::default();
         // A transaction has the read concern of its first command, whatever that is.
-        let begins = body.get("startTransaction") == Some(Value::Bool(true));
-        for element in body.elements().skip(1).filter(|element| !element.value.is_nullish()) {
+        let begins = fields.get("startTransaction") == Some(Value::Bool(true));
+        for element in fields.as_slice().iter().skip(1).filter(|element| !element.value.is_nullish()) {
             let value = element.value;
             match element.name.as_str() {
                 Some("lsid") => parsed.session = value.as_document().map(session_id).transpose()?,
@@ -148,7 +148,7 @@ impl<'r> Generic<'r> {
                 }
                 Some("writeConcern") => {
                     parsed.write_concern =
-                        Some(write_concern(command, body, value.as_document().unwrap_or(Document::empty()))?);
+                        Some(write_concern(command, fields, value.as_document().unwrap_or(Document::empty()))?);
                 }
                 Some("maxTimeMS") => parsed.max_time_ms = max_time_ms(&value)?,
                 Some("comment") => parsed.comment = Some(value),
@@ -156,11 +156,11 @@ impl<'r> Generic<'r> {
                 _ => {}
             }
         }
-        if matches!(parsed.read_concern.level, Some(ReadLevel::Linearizable)) && writes_by_pipeline(body) {
+        if matches!(parsed.read_concern.level, Some(ReadLevel::Linearizable)) && writes_by_pipeline(fields) {
             let what = "$out and $merge cannot be used with the readConcern level 'linearizable'";
             return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
         }
-        check_api(command, body)?;
+        check_api(command, fields)?;
         parsed.check_transaction()?;
         Ok(parsed)
     }
@@ -316,17 +316,17 @@ fn check_provenance(value: &Value<'_>) -> Result<()> {
 }
 
 /// Whether a command has a pipeline that ends with a stage which writes.
-pub(super) fn writes_by_pipeline(body: Document<'_>) -> bool {
-    let stages = body.get("pipeline").and_then(|pipeline| pipeline.as_array());
+pub(super) fn writes_by_pipeline(fields: &Fields<'_>) -> bool {
+    let stages = fields.get("pipeline").and_then(|pipeline| pipeline.as_array());
     let last = stages.and_then(|stages| stages.values().last()).and_then(|stage| stage.as_document());
     let name = last.and_then(Document::first).map(|first| first.name);
     name.is_some_and(|name| name == "$out" || name == "$merge")
 }
 
 /// Reads a write concern.
-fn write_concern(command: &Declaration, body: Document<'_>, concern: Document<'_>) -> Result<WriteConcern> {
+fn write_concern(command: &Declaration, fields: &Fields<'_>, concern: Document<'_>) -> Result<WriteConcern> {
     // A pipeline takes one whether it writes or not.
-    if command.access != Access::Write && command.name != "aggregate" && !writes_by_pipeline(body) {
+    if command.access != Access::Write && command.name != "aggregate" && !writes_by_pipeline(fields) {
         return Err(Error::new(ErrorCode::INVALID_OPTIONS, "Command does not support writeConcern"));
     }
     let failed = |what: String| Error::new(ErrorCode::FAILED_TO_PARSE, what);
@@ -390,11 +390,11 @@ fn acknowledged(value: &Value<'_>) -> Result<Acknowledged> {
     }
 }
 
-fn check_api(command: &Declaration, body: Document<'_>) -> Result<()> {
-    let version = body.get("apiVersion").filter(|value| !value.is_nullish());
-    let strict = body.get("apiStrict").is_some_and(|value| crate::expr::value::truth(&value));
+fn check_api(command: &Declaration, fields: &Fields<'_>) -> Result<()> {
+    let version = fields.get("apiVersion").filter(|value| !value.is_nullish());
+    let strict = fields.get("apiStrict").is_some_and(|value| crate::expr::value::truth(&value));
     let Some(version) = version else {
-        if strict || body.get("apiDeprecationErrors").is_some() {
+        if strict || fields.get("apiDeprecationErrors").is_some() {
             let what = "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion";
             return Err(Error::new(ErrorCode::new(4_886_600), what));
         }

@@ -3,53 +3,52 @@
 use super::request::Request;
 use super::spec::{Declaration, Field, FieldType, Target};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Kind, Value, long_of};
+use crate::bson::{Fields, Kind, Value, long_of};
 
-/// Checks the fields of a command: each is known, as its own or as a generic one, there once, and of its type; none is
-/// missing.
+/// Reads the fields of a command and checks them: each is known, as its own or as a generic one, there once, and of its
+/// type; none is missing.
 ///
 /// # Errors
 /// `IDLUnknownField` (40415), `IDLDuplicateField` (40413), `IDLFailedToParse` (40414), `TypeMismatch` (14),
 /// `InvalidNamespace` (73) for what should be a collection's name, `BadValue` (2) for a number out of its range.
-pub fn check(command: &Declaration, generic: &[Field], request: &Request<'_>) -> Result<()> {
-    let mut fields = request.body.elements();
-    if let Some(first) = fields.next() {
+pub fn check<'r>(command: &Declaration, generic: &[Field], request: &Request<'r>) -> Result<Fields<'r>> {
+    let fields = Fields::of(request.body);
+    let (first, rest) = fields.as_slice().split_first().unzip();
+    if let Some(first) = first {
         check_target(command, &first.value)?;
     }
-    for element in fields {
-        let name = element.name.to_str_lossy();
-        match command.fields.iter().find(|field| field.name == name) {
+    for element in rest.unwrap_or_default() {
+        match command.fields.iter().find(|field| element.name == field.name) {
             Some(field) => check_field(command.name, field, &element.value)?,
-            None => match generic.iter().find(|field| field.name == name) {
+            None => match generic.iter().find(|field| element.name == field.name) {
                 Some(field) => check_field(command.name, field, &element.value)?,
                 None if command.any_fields => {}
                 None => {
-                    let what = format!("BSON field '{}.{name}' is an unknown field.", command.name);
+                    let what = format!("BSON field '{}.{}' is an unknown field.", command.name, element.name);
                     return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));
                 }
             },
         }
     }
-    check_once(command, request)?;
+    check_once(command, request, &fields)?;
     for field in command.fields.iter().filter(|field| field.required) {
-        let there = request.body.get(field.name).is_some_and(|value| !is_absent(field, &value));
+        let there = fields.get(field.name).is_some_and(|value| !is_absent(field, &value));
         if !there && !request.sequences.iter().any(|(name, _)| *name == field.name) {
             let what = format!("BSON field '{}.{}' is missing but a required field", command.name, field.name);
             return Err(Error::new(ErrorCode::IDL_FAILED_TO_PARSE, what));
         }
     }
-    Ok(())
+    Ok(fields)
 }
 
 /// Checks that no field is there twice, in the body or beside it.
-fn check_once(command: &Declaration, request: &Request<'_>) -> Result<()> {
+fn check_once(command: &Declaration, request: &Request<'_>, fields: &Fields<'_>) -> Result<()> {
     let twice = |name: &str| {
         let what = format!("BSON field '{}.{name}' is a duplicate field", command.name);
         Err(Error::new(ErrorCode::IDL_DUPLICATE_FIELD, what))
     };
-    let mut rest = request.body.elements();
-    while let Some(element) = rest.next() {
-        if rest.clone().any(|other| other.name == element.name) {
+    for (at, element) in fields.as_slice().iter().enumerate() {
+        if fields.as_slice()[..at].iter().any(|other| other.name == element.name) {
             return twice(&element.name.to_str_lossy());
         }
     }
@@ -60,7 +59,7 @@ fn check_once(command: &Declaration, request: &Request<'_>) -> Result<()> {
             return Err(Error::new(ErrorCode::IDL_UNKNOWN_FIELD, what));
         }
         let before = request.sequences.get(..at).unwrap_or_default();
-        if before.iter().any(|(other, _)| other == name) || request.body.element(name).is_some() {
+        if before.iter().any(|(other, _)| other == name) || fields.get(name).is_some() {
             return twice(name);
         }
     }

@@ -144,15 +144,15 @@ impl Service {
             let what = format!("{} may only be run against the admin database.", command.name);
             return Err(Error::new(ErrorCode::UNAUTHORIZED, what));
         }
-        parse::check(command, generic::FIELDS, request)?;
-        let generic = Generic::parse(command, request.body)?;
+        let fields = parse::check(command, generic::FIELDS, request)?;
+        let generic = Generic::parse(command, &fields)?;
         if generic.read_concern.after.is_some() && !self.state.options.replica_set {
             let what = "Cannot specify afterClusterTime readConcern where there is no replica set";
             return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
         }
         let now_ms = self.state.now_ms();
         let mut limit_ms = generic.max_time_ms;
-        if command.access == Access::Read && request.body.get("maxTimeMS").is_none() {
+        if command.access == Access::Read && fields.get("maxTimeMS").is_none() {
             limit_ms = self.state.parameters.read_ms(&self.state.database)?;
         }
         let interrupt = Arc::new(Interrupt::after(Arc::clone(self.state.database.environment()), limit_ms));
@@ -162,6 +162,7 @@ impl Service {
             table: table(),
             command,
             request,
+            fields,
             generic,
             interrupt,
             now_ms,
@@ -202,7 +203,7 @@ const NOT_HELD: [&str; 2] = ["abortTransaction", "setParameter"];
 /// Lets a command that writes begin, which waits while `fsync` has locked the database; nothing for another one.
 fn enter_gate<'g>(call: &Call<'g>) -> Result<Option<Writing<'g>>> {
     let writes = call.command.access == Access::Write && !NOT_HELD.contains(&call.command.name);
-    if !writes && !generic::writes_by_pipeline(call.request.body) {
+    if !writes && !generic::writes_by_pipeline(&call.fields) {
         return Ok(None);
     }
     call.state.write_gate.enter(|| call.check()).map(Some)

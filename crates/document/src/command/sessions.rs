@@ -114,8 +114,8 @@ fn kill_all(call: &Call<'_>) -> Result<Reply> {
         let Some(user) = value.as_document() else {
             return Err(wrong_type(&format!("{name}.{at}"), &value, &[Kind::Document]));
         };
-        check_fields(name, USER_FIELDS, user)?;
-        let text = |name| user.get(name).and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default();
+        let fields = check_fields(name, USER_FIELDS, user)?;
+        let text = |name| fields.get(name).and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default();
         users.push(format!("{}.{}", text("db"), text("user")));
     }
     kill(call, |id| users.is_empty() || users.contains(&id.user));

@@ -17,7 +17,7 @@ use super::together::{TOGETHER_MAX, Together, may_be_together, run_together};
 use super::written::{Written, ends_command};
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, Kind, Value, ValueBuf};
+use crate::bson::{Document, Fields, Kind, Value, ValueBuf};
 use crate::collation::Collation;
 use crate::collection::{DeleteStatement, UpdateResult, UpdateStatement};
 use crate::expr::Context;
@@ -85,13 +85,14 @@ const DELETE_FIELDS: &[Field] = &[
     Field::optional("sampleId", FieldType::Any),
 ];
 
-/// The fields of a document within a command, checked by their declarations.
+/// Reads the fields of a document within a command, and checks them by their declarations.
 ///
 /// # Errors
 /// `IDLUnknownField` (40415), `IDLFailedToParse` (40414), `TypeMismatch` (14).
-pub(super) fn check_fields(name: &str, fields: &[Field], document: Document<'_>) -> Result<()> {
-    for element in document {
-        match fields.iter().find(|field| element.name == field.name) {
+pub(super) fn check_fields<'r>(name: &str, declared: &[Field], document: Document<'r>) -> Result<Fields<'r>> {
+    let fields = Fields::of(document);
+    for element in fields.as_slice() {
+        match declared.iter().find(|field| element.name == field.name) {
             Some(field) => check_field(name, field, &element.value)?,
             None => {
                 let what = format!("BSON field '{name}.{}' is an unknown field.", element.name);
@@ -99,13 +100,13 @@ pub(super) fn check_fields(name: &str, fields: &[Field], document: Document<'_>)
             }
         }
     }
-    let is_there = |field: &Field| document.get(field.name).is_some_and(|value| !is_absent(field, &value));
-    match fields.iter().find(|field| field.required && !is_there(field)) {
+    let is_there = |field: &Field| fields.get(field.name).is_some_and(|value| !is_absent(field, &value));
+    match declared.iter().find(|field| field.required && !is_there(field)) {
         Some(field) => {
             let what = format!("BSON field '{name}.{}' is missing but a required field", field.name);
             Err(Error::new(ErrorCode::IDL_FAILED_TO_PARSE, what))
         }
-        None => Ok(()),
+        None => Ok(fields),
     }
 }
 
@@ -133,28 +134,28 @@ pub(super) struct DeleteSpec<'r> {
 }
 
 /// The value of a field; nothing when it is missing or null.
-pub(super) fn value<'r>(document: Document<'r>, name: &str) -> Option<Value<'r>> {
-    document.get(name).filter(|value| !value.is_nullish())
+pub(super) fn value<'r>(fields: &Fields<'r>, name: &str) -> Option<Value<'r>> {
+    fields.get(name).filter(|value| !value.is_nullish())
 }
 
 /// Whether a field is true.
-pub(super) fn is_set(document: Document<'_>, name: &str) -> bool {
-    value(document, name).is_some_and(|value| crate::expr::value::truth(&value))
+pub(super) fn is_set(fields: &Fields<'_>, name: &str) -> bool {
+    value(fields, name).is_some_and(|value| crate::expr::value::truth(&value))
 }
 
 impl<'r> UpdateSpec<'r> {
     pub(super) fn parse(statement: Document<'r>) -> Result<Self> {
-        check_fields("update.updates", UPDATE_FIELDS, statement)?;
+        let fields = check_fields("update.updates", UPDATE_FIELDS, statement)?;
         Ok(Self {
-            filter: value(statement, "q").and_then(|q| q.as_document()).unwrap_or(Document::empty()),
-            update: value(statement, "u").unwrap_or(Value::Null),
-            constants: value(statement, "c").and_then(|c| c.as_document()),
-            array_filters: value(statement, "arrayFilters"),
-            hint: value(statement, "hint"),
-            sort: value(statement, "sort").and_then(|sort| sort.as_document()),
-            collation: value(statement, "collation"),
-            multi: is_set(statement, "multi"),
-            upsert: is_set(statement, "upsert"),
+            filter: value(&fields, "q").and_then(|q| q.as_document()).unwrap_or(Document::empty()),
+            update: value(&fields, "u").unwrap_or(Value::Null),
+            constants: value(&fields, "c").and_then(|c| c.as_document()),
+            array_filters: value(&fields, "arrayFilters"),
+            hint: value(&fields, "hint"),
+            sort: value(&fields, "sort").and_then(|sort| sort.as_document()),
+            collation: value(&fields, "collation"),
+            multi: is_set(&fields, "multi"),
+            upsert: is_set(&fields, "upsert"),
         })
     }
 
@@ -213,8 +214,8 @@ pub(super) fn update_result(outcome: Outcome) -> UpdateResult {
 
 impl<'r> DeleteSpec<'r> {
     pub(super) fn parse(statement: Document<'r>) -> Result<Self> {
-        check_fields("delete.deletes", DELETE_FIELDS, statement)?;
-        let limit = value(statement, "limit").unwrap_or(Value::Null);
+        let fields = check_fields("delete.deletes", DELETE_FIELDS, statement)?;
+        let limit = value(&fields, "limit").unwrap_or(Value::Null);
         let multi = match limit.as_number().and_then(|limit| limit.trunc_to_i64()) {
             Some(0) => true,
             Some(1) => false,
@@ -224,9 +225,9 @@ impl<'r> DeleteSpec<'r> {
             }
         };
         Ok(Self {
-            filter: value(statement, "q").and_then(|q| q.as_document()).unwrap_or(Document::empty()),
-            hint: value(statement, "hint"),
-            collation: value(statement, "collation"),
+            filter: value(&fields, "q").and_then(|q| q.as_document()).unwrap_or(Document::empty()),
+            hint: value(&fields, "hint"),
+            collation: value(&fields, "collation"),
             multi,
         })
     }

@@ -398,8 +398,9 @@ fn of_types(types: Types) -> Bounds {
 
 /// All values of a class.
 fn class(class: Class) -> Interval {
-    let (empty_regex, empty_document) = (ValueBuf::regex("", ""), Value::Document(crate::bson::Document::empty()));
+    let empty_document = Value::Document(crate::bson::Document::empty());
     let empty_array = Value::Array(crate::bson::Array::empty());
+    let from_regex = |to| Interval::new((ValueBuf::regex("", "").view(), true), (to, false));
     match class {
         Class::MinKey => Interval::point(Value::MinKey),
         Class::Undefined => Interval::point(Value::Undefined),
@@ -422,13 +423,10 @@ fn class(class: Class) -> Interval {
             Interval::new((timestamp(0), true), (timestamp(u64::MAX), true))
         }
         Class::Regex => {
-            let code = Value::Code(crate::bson::Text::default());
             // Pointers to documents lie between the two; they do no harm, as the bounds are not exact.
-            Interval::new((empty_regex.view(), true), (code, false))
+            from_regex(Value::Code(crate::bson::Text::default()))
         }
-        Class::DbPointer | Class::Code | Class::CodeWithScope => {
-            Interval::new((empty_regex.view(), true), (Value::MaxKey, false))
-        }
+        Class::DbPointer | Class::Code | Class::CodeWithScope => from_regex(Value::MaxKey),
         Class::MaxKey => Interval::point(Value::MaxKey),
     }
 }

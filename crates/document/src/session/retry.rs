@@ -88,7 +88,13 @@ impl Scope {
         mut body: impl FnMut(&mut DocumentTransaction) -> Result<Outcome>,
     ) -> Result<(Outcome, bool)> {
         match self {
-            Self::Alone => Ok((collection.transact(options, body)?, false)),
+            Self::Alone => {
+                let outcome = collection.transact(options, |txn| {
+                    txn.change_one(collection.state());
+                    body(txn)
+                })?;
+                Ok((outcome, false))
+            }
             Self::Within(open) => {
                 let done = open.with(|txn| {
                     txn.bypass_validation(options.bypass_validation);
@@ -102,6 +108,7 @@ impl Scope {
                     return Ok((outcome, true));
                 }
                 let outcome = collection.transact(options, |txn| {
+                    txn.change_one(collection.state());
                     let outcome = body(txn)?;
                     txn.set_session(writes.note(vec![(statement, 1, outcome.clone())]));
                     Ok(outcome)

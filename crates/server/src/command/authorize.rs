@@ -162,7 +162,7 @@ fn kills_own(server: &Server, session: &Session, incoming: &Incoming<'_>) -> boo
 /// Whether the command within an `explain` is allowed; one that is not known is refused by the library.
 fn explained_is_allowed(server: &Server, session: &Session, incoming: &Incoming<'_>) -> bool {
     let Some(body) = incoming.body.first().and_then(|first| first.value.as_document()) else { return true };
-    let inner = Incoming { body, ..*incoming };
+    let inner = Incoming::new(incoming.database, body, incoming.sequences);
     match server.service.command(inner.name()) {
         Some(declared) if declared.name != "explain" => is_allowed(server, session, &inner, declared),
         Some(_) => false,

@@ -96,8 +96,11 @@ fn place(incoming: &Incoming<'_>) -> Place {
 
 fn run_command(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> DocumentBuf {
     let reply = try_run(server, session, incoming).unwrap_or_else(|error| failed(&error));
+    if server.replica().is_none() {
+        return reply;
+    }
     let code = reply.view().get("code").as_ref().and_then(whole).and_then(|code| i32::try_from(code).ok());
-    if server.replica().is_some() && code.is_some_and(|code| ErrorCode::new(code).is_of_the_server()) {
+    if code.is_some_and(|code| ErrorCode::new(code).is_of_the_server()) {
         return with_version(server, &reply);
     }
     reply
@@ -119,7 +122,7 @@ fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> R
         return Ok(help(command.declaration()));
     }
     authorize::check(server, session, incoming, command.declaration(), command.before_login)?;
-    role::check(server, incoming, command.declaration(), place(incoming))?;
+    role::check(server, incoming, command.declaration(), place)?;
     parse::check(command.declaration(), generic::FIELDS, &request(session, incoming))?;
     let mut call =
         Call { server, session, database: incoming.database, name, body: incoming.body, sequences: incoming.sequences };
@@ -159,7 +162,7 @@ fn run_of_library(server: &Server, session: &mut Session, incoming: &Incoming<'_
         return Ok(server.service.run(&request(session, incoming)));
     };
     authorize::check(server, session, incoming, declared, false)?;
-    role::check(server, incoming, declared, place(incoming))?;
+    role::check(server, incoming, declared, place)?;
     role::wait_to_read(server, incoming)?;
     let reply = match replica_documents::is_read(incoming) {
         true => replica_documents::read(server, incoming, |read| server.service.run(&request(session, read))),

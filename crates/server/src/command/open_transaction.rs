@@ -101,8 +101,11 @@ pub fn run(
     incoming: &Incoming<'_>,
     declared: &Declaration,
 ) -> Result<Option<DocumentBuf>> {
+    if session.transaction.is_none() {
+        return Ok(None);
+    }
     let of_session = incoming.body.element("lsid").is_some() && incoming.body.element("txnNumber").is_some();
-    if session.transaction.is_none() || of_session {
+    if of_session {
         return Ok(None);
     }
     if declared.name == "count" {

@@ -70,7 +70,7 @@ pub fn read(server: &Server, incoming: &Incoming<'_>, run: impl FnOnce(&Incoming
         body.open_document("cursor").close();
     }
     let body = body.finish();
-    run(&Incoming { database: incoming.database, body: body.view(), sequences: incoming.sequences })
+    run(&Incoming::new(incoming.database, body.view(), incoming.sequences))
 }
 
 fn count(stored: Option<DocumentBuf>, incoming: &Incoming<'_>) -> Result<DocumentBuf> {

@@ -35,7 +35,12 @@ const STEP: Duration = Duration::from_millis(500);
 /// # Errors
 /// `NotWritablePrimary` (10107), `NotPrimaryNoSecondaryOk` (13435), `NotPrimaryOrSecondary` (13436), with the labels
 /// that tell a driver to send the command again.
-pub fn check(server: &Server, incoming: &Incoming<'_>, declared: &Declaration, place: Place) -> Result<()> {
+pub fn check(
+    server: &Server,
+    incoming: &Incoming<'_>,
+    declared: &Declaration,
+    place: impl FnOnce(&Incoming<'_>) -> Place,
+) -> Result<()> {
     if server.replica().is_none() {
         return Ok(());
     }
@@ -43,7 +48,7 @@ pub fn check(server: &Server, incoming: &Incoming<'_>, declared: &Declaration, p
     if standing == Standing::Primary {
         return Ok(());
     }
-    let name = declared.name;
+    let (name, place) = (declared.name, place(incoming));
     let writes = declared.access == Access::Write && !LOCAL.contains(&name);
     let reads = declared.access == Access::Read || READS.contains(&name);
     let refused =

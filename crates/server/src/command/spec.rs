@@ -19,13 +19,22 @@ pub struct Incoming<'a> {
     pub body: Document<'a>,
     /// The documents beside it.
     pub sequences: &'a [Sequence<'a>],
+    /// The name of the command, empty when there is none.
+    name: &'a str,
 }
 
-impl Incoming<'_> {
+impl<'a> Incoming<'a> {
+    /// A command that was sent to a database, with the documents beside it.
+    #[must_use]
+    pub fn new(database: &'a str, body: Document<'a>, sequences: &'a [Sequence<'a>]) -> Self {
+        let name = body.first().and_then(|first| first.name.as_str()).unwrap_or_default();
+        Self { database, body, sequences, name }
+    }
+
     /// The name of the command, empty when there is none.
     #[must_use]
-    pub fn name(&self) -> &str {
-        self.body.first().and_then(|first| first.name.as_str()).unwrap_or_default()
+    pub const fn name(&self) -> &'a str {
+        self.name
     }
 }
 

@@ -137,7 +137,7 @@ impl Conversation<'_> {
         let (mut response_to, mut repeated): (i32, Option<DocumentBuf>) = (header.request_id, None);
         loop {
             let body = repeated.as_ref().map_or(message.body, DocumentBuf::view);
-            let incoming = Incoming { database, body, sequences: &message.sequences };
+            let incoming = Incoming::new(database, body, &message.sequences);
             let Outcome::Reply(reply) = run(self.server, self.session, &incoming) else { return Err(End::Closed) };
             if message.more_to_come {
                 return Ok(());

@@ -46,7 +46,7 @@ pub fn run(server: &Server, session: &mut Session, query: &Query<'_>) -> Option<
         },
     };
     let database = if collection.starts_with("$cmd.sys.") { "admin" } else { database };
-    match dispatch(server, session, &Incoming { database, body, sequences: &[] }) {
+    match dispatch(server, session, &Incoming::new(database, body, &[])) {
         Outcome::Reply(bytes) => Some(Answer::new(bytes, kind)),
         Outcome::Close => None,
     }
@@ -61,7 +61,7 @@ pub fn get_more(server: &Server, session: &mut Session, namespace: &str, count: 
         command.append("batchSize", i64::from(count).abs());
     }
     let command = command.finish();
-    match dispatch(server, session, &Incoming { database, body: command.view(), sequences: &[] }) {
+    match dispatch(server, session, &Incoming::new(database, command.view(), &[])) {
         Outcome::Reply(bytes) => Some(Answer::new(bytes, Kind::Batch)),
         Outcome::Close => None,
     }

@@ -57,7 +57,7 @@ fn write(
     let mut command = DocumentBuilder::new();
     command.append(name, collection).append("ordered", ordered);
     let command = command.finish();
-    if let Outcome::Reply(reply) = dispatch(server, session, &Incoming { database, body: command.view(), sequences }) {
+    if let Outcome::Reply(reply) = dispatch(server, session, &Incoming::new(database, command.view(), sequences)) {
         let reply = Document::from_checked_bytes(&reply).unwrap_or(Document::empty());
         session.last_write = outcome(name, reply);
     }

@@ -57,16 +57,21 @@ impl UnseenWrites {
 
     /// Adds the writes to a batch, table by table in the order of their keys.
     pub(super) fn add_to(&self, batch: &mut Batch) {
-        let (bytes, mut writes) = (&self.bytes, self.writes.clone());
+        let bytes = &self.bytes;
+        let mut add = |write: &Write| {
+            let (key, value) = (&bytes[write.key..write.value], &bytes[write.value..write.end]);
+            batch.push(&self.tables[write.table], Kind::Put, key, value);
+        };
+        if let [only] = &self.writes[..] {
+            return add(only);
+        }
+        let mut writes = self.writes.clone();
         writes.sort_unstable_by(|a, b| {
             let keys = || bytes[a.key..a.value].cmp(&bytes[b.key..b.value]);
             // Of two puts of a key the later one is behind the other.
             a.table.cmp(&b.table).then(a.head.cmp(&b.head)).then_with(keys).then(a.key.cmp(&b.key))
         });
-        for write in writes {
-            let (key, value) = (&bytes[write.key..write.value], &bytes[write.value..write.end]);
-            batch.push(&self.tables[write.table], Kind::Put, key, value);
-        }
+        writes.iter().for_each(add);
     }
 }
 
