@@ -2,7 +2,8 @@
 //!
 //! - Read: [`Document::parse`] checks bytes once; [`Document`], [`Array`] and [`Value`] then borrow from them and are
 //!   cheap to copy. `document.get("a")` finds a field by its name, `document.elements()` walks over [`Element`]s,
-//!   `array.values()` over values; [`Fields`] is for many lookups in one document. Names and strings are [`Text`], bytes that are UTF-8 nearly always.
+//!   `array.values()` over values; [`Fields`] is for many lookups in one document. Names and strings are [`Text`],
+//!   bytes that are UTF-8 nearly always.
 //! - Own: [`DocumentBuf`] and [`ValueBuf`]; `.view()` gives the borrowed form, `ValueBuf::from(value)` the owned one.
 //! - Build: [`DocumentBuilder`] appends to one buffer; the macro [`doc!`](crate::doc) is short for small documents.
 //! - Compare: [`compare`] is MongoDB's order over values of all types, [`equal`] its equality, [`hash`] agrees with

@@ -43,11 +43,12 @@ pub fn compose(directions: &[Direction], bounds: &[Bounds], grouped: usize) -> C
         let heads = with_points(vec![prefix.clone()], fields().take(points).skip(grouped));
         let ranges = match last {
             Some(last) if !last.is_full() => {
-                let intervals = in_order(&last.intervals, directions[points]);
-                let of = |head: &Vec<u8>| {
-                    intervals.iter().map(|interval| range(head, interval, directions[points])).collect::<Vec<_>>()
-                };
-                heads.iter().flat_map(of).collect()
+                let mut ranges = Vec::with_capacity(heads.len() * last.intervals.len());
+                for head in &heads {
+                    let intervals = in_order(&last.intervals, directions[points]);
+                    ranges.extend(intervals.map(|interval| range(head, interval, directions[points])));
+                }
+                ranges
             }
             _ => heads.iter().map(|head| whole(head)).collect(),
         };
@@ -59,7 +60,6 @@ pub fn compose(directions: &[Direction], bounds: &[Bounds], grouped: usize) -> C
     let filters = filters.map(|field| KeyFilter {
         field,
         ranges: in_order(&bounds[field].intervals, directions[field])
-            .iter()
             .map(|interval| range(&[], interval, directions[field]))
             .collect(),
     });
@@ -109,11 +109,12 @@ fn is_above(a: &Bound<Vec<u8>>, b: &Bound<Vec<u8>>) -> bool {
 }
 
 /// Intervals in the order of an index's keys.
-fn in_order(intervals: &[Interval], direction: Direction) -> Vec<&Interval> {
-    match direction {
-        Direction::Ascending => intervals.iter().collect(),
-        Direction::Descending => intervals.iter().rev().collect(),
-    }
+fn in_order(intervals: &[Interval], direction: Direction) -> impl Iterator<Item = &Interval> {
+    let last = intervals.len();
+    (0..last).map(move |at| match direction {
+        Direction::Ascending => &intervals[at],
+        Direction::Descending => &intervals[last - 1 - at],
+    })
 }
 
 /// Keys with every combination of the values of fields that have only points.
@@ -123,11 +124,8 @@ fn with_points<'b>(keys: Vec<Vec<u8>>, fields: impl Iterator<Item = (Direction, 
             append(key, &mut TypeBits::new(), &point.low.value.view(), direction);
             return keys;
         }
-        let points = in_order(&bounds.intervals, direction);
-        let each = |key: &Vec<u8>| {
-            points.iter().map(|point| with(key, &point.low.value.view(), direction)).collect::<Vec<_>>()
-        };
-        keys.iter().flat_map(each).collect()
+        let points = || in_order(&bounds.intervals, direction).map(|point| point.low.value.view());
+        keys.iter().flat_map(|key| points().map(move |point| with(key, &point, direction))).collect()
     })
 }
 

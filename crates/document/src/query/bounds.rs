@@ -10,6 +10,8 @@
 
 use std::cmp::Ordering;
 
+use smallvec::SmallVec;
+
 use super::node::Node;
 use super::predicate::{Comparison, Predicate};
 use super::types::Types;
@@ -269,11 +271,12 @@ fn and(nodes: &[Node], path: &Path, held: Held<'_>) -> Option<Bounds> {
     let multikey = held.multikey;
     // A condition on another path says nothing of these values; one on this path may not be told by them.
     let elsewhere = |node: &&Node| matches!(node, Node::Leaf { path: other, .. } if other != path);
-    let parts: Vec<_> = nodes.iter().filter(|node| !elsewhere(node)).map(|node| of_node(node, path, held)).collect();
-    let complete = parts.iter().all(Option::is_some);
-    let mut known: Vec<_> = parts.into_iter().flatten().collect();
-    if known.is_empty() {
-        return None;
+    let (mut known, mut complete) = (SmallVec::<[Bounds; 4]>::new(), true);
+    for node in nodes.iter().filter(|node| !elsewhere(node)) {
+        match of_node(node, path, held) {
+            Some(bounds) => known.push(bounds),
+            None => complete = false,
+        }
     }
     if multikey && known.len() > 1 {
         // Different values may meet the conditions: the narrowest one is used.
