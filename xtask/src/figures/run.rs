@@ -43,6 +43,7 @@ pub(super) fn measure(given: &[&str], rewrite: impl Fn() -> Result<(), String>) 
         Some(binary) => binary,
         None => build()?,
     };
+    std::fs::create_dir_all(target()).map_err(|error| format!("{}: {error}", target().display()))?;
     let (began, mut failed) = (Instant::now(), Vec::new());
     let is_wanted = |experiment: &&Experiment| request.names.is_empty() || request.names.contains(&experiment.name);
     for experiment in EXPERIMENTS.iter().filter(is_wanted) {

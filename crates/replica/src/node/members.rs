@@ -73,7 +73,10 @@ impl Core {
         for (member, hello) in others.into_iter().zip(hellos) {
             let hello = hello?;
             if hello.initiated || hello.has_data {
-                let what = format!("member {} has data or a configuration already", member.host);
+                let what = format!(
+                    "member {} has data or a configuration already: start it with an empty directory",
+                    member.host
+                );
                 return Err(Error::InvalidConfig(what));
             }
             peers.insert(hello.identity, peer(member));
@@ -137,7 +140,10 @@ impl Core {
                 None => {
                     let hello = self.ask_hello(member).await?;
                     if hello.initiated || hello.has_data {
-                        let what = format!("member {} has data or a configuration already", member.host);
+                        let what = format!(
+                            "member {} has data or a configuration already: start it with an empty directory",
+                            member.host
+                        );
                         return Err(Error::InvalidConfig(what));
                     }
                     hello.identity

@@ -146,6 +146,7 @@ impl RunCursor {
         let leaf_at = index.leaf_at(slot)?;
         let wanted = || wanted(&index.run, index.limits.as_deref(), index.block());
         let (leaf, is_cached) = readahead.leaf(&index.run, leaf_at, wanted)?;
+        readahead.share(&index.run, index.block(), slot);
         self.is_cached = is_cached;
         index.run.check_leaf(leaf_at.0, &leaf)?;
         index.costs.blocks += 1;

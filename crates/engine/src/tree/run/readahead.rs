@@ -1,5 +1,9 @@
 //! Reading leaves in a row: the longer the row, the more of the file is read at once. A walk that passes the cache by,
 //! as a merge does, has the next span read while it works on this one.
+//!
+//! Walks that are short may make a row together, each going on where the one before it ended, as those that take the
+//! oldest rows of a queue do. The run keeps in mind where the last leaf that was read ends, and a walk that reads the
+//! next one of a long row puts the leaves behind it into the cache.
 
 use super::reader::Run;
 use crate::base::Result;
@@ -9,6 +13,7 @@ use crate::cache::{Fill, SwipOf};
 use crate::env::buffer::AlignedBuffer;
 use crate::store::file::{BlockFile, SpanInFlight};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that the first read of a row in passing takes: a walk that passes the cache by is about to read much.
 const BYPASS_BYTES_MIN: usize = 128 << 10;
@@ -34,6 +39,28 @@ pub(super) struct ReadAhead {
     span: usize,
     /// Leaves that were not in the cache, of all runs so far.
     leaves_read: u64,
+    /// Whether `held` was read for later walks too, and is not in the cache yet.
+    for_others: bool,
+}
+
+/// Where the leaf ends that walks of a run have last read, and how many they have read in a row. It is a hint: of two
+/// threads that read at once, one may be forgotten.
+#[derive(Debug, Default)]
+pub(super) struct LastRead(AtomicU64);
+
+impl LastRead {
+    /// The bits that count leaves; the others are the end.
+    const COUNT_BITS: u32 = 8;
+
+    /// Notes a leaf that is read: how many there are in a row with it, up to 255.
+    fn note(&self, leaf: BlockPointer) -> u64 {
+        // Relaxed: a hint, which publishes nothing.
+        let last = self.0.load(Ordering::Relaxed);
+        let most = (1 << Self::COUNT_BITS) - 1;
+        let leaves = if last >> Self::COUNT_BITS == leaf.offset { (last & most).min(most - 1) + 1 } else { 1 };
+        self.0.store(leaf.end() << Self::COUNT_BITS | leaves, Ordering::Relaxed);
+        leaves
+    }
 }
 
 /// A part of the file that was read.
@@ -65,12 +92,14 @@ impl Row {
 
 impl ReadAhead {
     pub(super) fn new(fill: Fill) -> Self {
-        Self { fill, held: Span::default(), next: None, last: 0..0, row: Row::NONE, span: 0, leaves_read: 0 }
+        let held = Span::default();
+        Self { fill, held, next: None, last: 0..0, row: Row::NONE, span: 0, leaves_read: 0, for_others: false }
     }
 
     /// Forgets what was read, because another run comes next.
     pub(super) fn reset(&mut self) {
         (self.held.range, self.next, self.last, self.row, self.span) = (0..0, None, 0..0, Row::NONE, 0);
+        self.for_others = false;
     }
 
     /// The bytes in the file of the leaf that was asked for last and was not in the cache, if they are still held.
@@ -109,11 +138,46 @@ impl ReadAhead {
             return Ok(cached);
         }
         self.leaves_read += 1;
-        let leaf = self.read(run, pointer, wanted)?;
+        let walks_read = if self.fill == Fill::Keep { run.last_read.note(pointer) } else { 0 };
+        let is_short = self.row.leaves < LONG_ROW && !self.row.backward;
+        let leaf = if is_short && walks_read > u64::from(LONG_ROW) && !holds(&self.held.range, &self.last) {
+            self.read_for_others(run, pointer)?
+        } else {
+            self.read(run, pointer, wanted)?
+        };
         Ok(match self.fill {
             Fill::Keep => (run.cache.insert(instance, pointer, leaf), false),
             Fill::Bypass | Fill::Merge => (leaf, false),
         })
+    }
+
+    /// Reads a leaf and what is behind it, for the walks that will go on there.
+    fn read_for_others(&mut self, run: &Run, pointer: BlockPointer) -> Result<Block> {
+        let (file, end) = (run.file(), run.footer().leaves_end);
+        let range = pointer.offset..end.min(pointer.offset + u64_of(KEEP_BYTES_MIN)).max(pointer.end());
+        self.held.range = 0..0;
+        self.held.at = file.read_span(range.start, usize_of(range.end - range.start), &mut self.held.buffer)?.start;
+        self.held.range = range;
+        self.for_others = true;
+        file.parse(self.held.bytes(self.last.clone()), pointer)
+    }
+
+    /// Puts the leaves behind that of entry `slot` of a part of the index into the cache that were read for others.
+    pub(super) fn share(&mut self, run: &Run, index: &Block, slot: usize) {
+        if !std::mem::take(&mut self.for_others) {
+            return;
+        }
+        for slot in slot + 1..index.count() {
+            let Ok(pointer) = run.pointer(index, slot) else { return };
+            let leaf = pointer.offset..pointer.end();
+            if !holds(&self.held.range, &leaf) {
+                return;
+            }
+            // Read by itself when it is asked for, a leaf says what is wrong.
+            let Ok(block) = run.file().parse(self.held.bytes(leaf), pointer) else { return };
+            run.cache.insert(run.file().instance(), pointer, block);
+            run.last_read.note(pointer);
+        }
     }
 
     /// The row that ends with the leaf of `pointer`.

@@ -4,6 +4,7 @@ use super::format::Footer;
 use super::leaf::check;
 use super::meta::{Reference, RunMeta};
 use super::open_filter::OpenFilter;
+use super::readahead::LastRead;
 use super::tail::Tail;
 use crate::base::debug::debug_by;
 use crate::base::key::head;
@@ -41,6 +42,7 @@ pub struct Run {
     visible_from: AtomicU64,
     /// See [`Run::values`]. Set as early.
     values: OnceLock<ValueFiles>,
+    pub(super) last_read: LastRead,
 }
 
 /// What lookups begin with.
@@ -86,8 +88,8 @@ impl Run {
         let heads = (head(&meta.smallest), head(&meta.largest));
         let visible_from = AtomicU64::new(meta.clean_to.0);
         let reservation = CacheReservation::new(&cache);
-        let (ends, values) = (OnceLock::new(), OnceLock::new());
-        Arc::new(Self { file, cache, meta, ends, reservation, heads, visible_from, values })
+        let (ends, values, last_read) = (OnceLock::new(), OnceLock::new(), LastRead::default());
+        Arc::new(Self { file, cache, meta, ends, reservation, heads, visible_from, values, last_read })
     }
 
     /// Reads what lookups begin with, unless that was done. Whatever reads the run calls this first.

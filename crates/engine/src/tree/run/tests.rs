@@ -434,6 +434,35 @@ fn a_bypassing_cursor_reads_much_at_once_and_keeps_nothing() {
     assert!(bench.cache.bytes() > 0 && reads() - before < 100);
 }
 
+/// A delete of the oldest rows, fifty at a time, waited for the device in each of its walks.
+#[test]
+fn short_walks_that_go_on_where_others_ended_read_ahead_together() {
+    let entries = numbered(20_000);
+    let mut bench = Bench::with(RunOptions { direct: true, block_bytes: 4096, ..Bench::new().options });
+    let run = bench.run(&entries);
+    let leaves = run.footer().leaves_end / 4096;
+    let reads = |walks: &mut dyn Iterator<Item = usize>| {
+        run.cache.forget(run.file().instance());
+        let before = bench.stats.block_reads.load(Ordering::Relaxed);
+        for from in walks {
+            let mut cursor = RunCursor::over(&run, Fill::Keep);
+            let high = entries.get(from + 50).map(|entry| entry.key.clone());
+            cursor.limit(&Arc::new(Limits { low: entries[from].key.clone(), high, prefix: None }));
+            cursor.seek_ge(&entries[from].key).unwrap();
+            for entry in &entries[from..from + 50] {
+                assert_eq!(cursor.entry(), Some(entry.entry()));
+                cursor.next().unwrap();
+            }
+        }
+        bench.stats.block_reads.load(Ordering::Relaxed) - before
+    };
+    let one_after_the_other = reads(&mut (0..entries.len()).step_by(50));
+    assert!(one_after_the_other < leaves / 4, "{one_after_the_other} reads of {leaves} leaves");
+    // Those that go elsewhere each time read the leaf, or the two, that they come to.
+    let apart = reads(&mut (0..400).map(|at| at * 7919 % 400 * 50));
+    assert!(apart <= 2 * leaves, "{apart} reads of {leaves} leaves");
+}
+
 #[test]
 fn who_passes_by_has_the_next_span_read_meanwhile() {
     let entries = numbered(40_000);

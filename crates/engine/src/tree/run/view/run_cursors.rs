@@ -121,7 +121,10 @@ impl RunCursors {
                 if self.readaheads.is_empty() {
                     self.readaheads.resize_with(trees, || ReadAhead::new(self.fill));
                 }
-                self.readaheads[tree].leaf(run, place, || wanted(run, limits, index))?.0
+                let ahead = &mut self.readaheads[tree];
+                let (block, _) = ahead.leaf(run, place, || wanted(run, limits, index))?;
+                ahead.share(run, index, leaf);
+                block
             }
         };
         run.check_leaf(pointer, &block)?;
