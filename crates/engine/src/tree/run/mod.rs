@@ -12,6 +12,7 @@ mod filter;
 mod filter_stats;
 mod format;
 mod index_cursor;
+mod last_read;
 mod leaf;
 pub mod level;
 mod lookup;

@@ -13,7 +13,6 @@ use crate::cache::{Fill, SwipOf};
 use crate::env::buffer::AlignedBuffer;
 use crate::store::file::{BlockFile, SpanInFlight};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that the first read of a row in passing takes: a walk that passes the cache by is about to read much.
 const BYPASS_BYTES_MIN: usize = 128 << 10;
@@ -41,26 +40,6 @@ pub(super) struct ReadAhead {
     leaves_read: u64,
     /// Whether `held` was read for later walks too, and is not in the cache yet.
     for_others: bool,
-}
-
-/// Where the leaf ends that walks of a run have last read, and how many they have read in a row. It is a hint: of two
-/// threads that read at once, one may be forgotten.
-#[derive(Debug, Default)]
-pub(super) struct LastRead(AtomicU64);
-
-impl LastRead {
-    /// The bits that count leaves; the others are the end.
-    const COUNT_BITS: u32 = 8;
-
-    /// Notes a leaf that is read: how many there are in a row with it, up to 255.
-    fn note(&self, leaf: BlockPointer) -> u64 {
-        // Relaxed: a hint, which publishes nothing.
-        let last = self.0.load(Ordering::Relaxed);
-        let most = (1 << Self::COUNT_BITS) - 1;
-        let leaves = if last >> Self::COUNT_BITS == leaf.offset { (last & most).min(most - 1) + 1 } else { 1 };
-        self.0.store(leaf.end() << Self::COUNT_BITS | leaves, Ordering::Relaxed);
-        leaves
-    }
 }
 
 /// A part of the file that was read.

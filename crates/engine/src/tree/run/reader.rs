@@ -1,10 +1,10 @@
 //! An open run: point lookups, and what cursors and verification read through.
 
 use super::format::Footer;
+use super::last_read::LastRead;
 use super::leaf::check;
 use super::meta::{Reference, RunMeta};
 use super::open_filter::OpenFilter;
-use super::readahead::LastRead;
 use super::tail::Tail;
 use crate::base::debug::debug_by;
 use crate::base::key::head;
