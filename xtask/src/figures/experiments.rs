@@ -35,11 +35,11 @@ pub(super) const EXPERIMENTS: [Experiment; 14] = [
         small: "kv --num 200000 --reads 100000 --compression lz4 --repeat 3 \
                 --workloads fillrandom,waitforcompaction,compact,warm,readrandom,readmissing,multireadrandom,seekrandom,readseq \
                 --settle false",
-        full: "kv --num 5000000 --reads 1000000 --memory 4GiB --compression lz4 \
+        full: "kv --num 10000000 --reads 1000000 --memory 4GiB --compression lz4 \
                --repeat 3 \
                --workloads fillrandom,waitforcompaction,compact,warm,readrandom,readmissing,multireadrandom,seekrandom,readseq \
                --settle false",
-        minutes: 8,
+        minutes: 13,
     },
     Experiment {
         name: "kv-threads",
