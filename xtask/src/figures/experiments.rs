@@ -39,7 +39,7 @@ pub(super) const EXPERIMENTS: [Experiment; 14] = [
                --repeat 3 \
                --workloads fillrandom,waitforcompaction,compact,warm,readrandom,readmissing,multireadrandom,seekrandom,readseq \
                --settle false",
-        minutes: 13,
+        minutes: 12,
     },
     Experiment {
         name: "kv-threads",
@@ -67,7 +67,7 @@ pub(super) const EXPERIMENTS: [Experiment; 14] = [
                 --workloads fillbatch,fillseq,waitforcompaction,warm,readrandom,seekrandom,readseq,readreverse --settle false",
         full: "kv --num 3000000 --reads 1000000 --memory 3GiB --repeat 3 \
                --workloads fillbatch,fillseq,waitforcompaction,warm,readrandom,seekrandom,readseq,readreverse --settle false",
-        minutes: 6,
+        minutes: 5,
     },
     Experiment {
         name: "ycsb",
@@ -76,7 +76,7 @@ pub(super) const EXPERIMENTS: [Experiment; 14] = [
                 --operations 20000 --warm --repeat 3",
         full: "ycsb --records 200000 --operations 200000 \
                --warm --repeat 3",
-        minutes: 5,
+        minutes: 4,
     },
     Experiment {
         name: "insert",
@@ -103,7 +103,7 @@ pub(super) const EXPERIMENTS: [Experiment; 14] = [
                 --updates 5000 --repeat 3",
         full: "documents --documents 200000 --reads 200000 \
                --updates 50000 --repeat 3",
-        minutes: 4,
+        minutes: 3,
     },
     Experiment {
         name: "link",
