@@ -128,9 +128,14 @@ impl<'c> Reader<'c> {
                 if self.elements {
                     return Err(error(31256, "Cannot specify positional operator and $elemMatch."));
                 }
-                let included = matches!(value, Value::Bool(true)) || value.kind().is_number() && truth(&value);
-                if !included {
-                    return Err(error(31395, "positional projection cannot be used with a literal or with exclusion"));
+                let refused = match value {
+                    Value::Document(_) => Some((31271, "an expression or sub object")),
+                    _ if !value.kind().is_number() && !matches!(value, Value::Bool(_)) => Some((31308, "a literal")),
+                    _ if !truth(&value) => Some((31395, "exclusion")),
+                    _ => None,
+                };
+                if let Some((code, what)) = refused {
+                    return Err(error(code, format!("positional projection cannot be used with {what}")));
                 }
                 (Node::Positional, Says::Include)
             }
