@@ -149,10 +149,7 @@ impl Collection {
     /// # Errors
     /// As [`Collection::update_one`], and those of the projection.
     pub fn run_find_and_modify(&self, statement: &FindAndModify, options: WriteOptions) -> Result<FoundAndModified> {
-        self.transact(options, |txn| {
-            txn.change_one(self.state());
-            txn.find_and_modify(self, statement)
-        })
+        self.transact_one(options, |txn| txn.find_and_modify(self, statement))
     }
 }
 

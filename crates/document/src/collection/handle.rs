@@ -110,10 +110,7 @@ impl Collection {
     /// As [`Self::insert_one`].
     pub fn insert_one_with(&self, document: Document<'_>, options: WriteOptions) -> Result<ValueBuf> {
         let prepared = self.prepare(document)?;
-        self.transact(options, |txn| {
-            txn.change_one(&self.state);
-            txn.insert(&self.state, prepared.view())
-        })?;
+        self.transact_one(options, |txn| txn.insert(&self.state, prepared.view()))?;
         Ok(ValueBuf::from(prepared.id()))
     }
 
@@ -206,6 +203,21 @@ impl Collection {
         body: impl FnMut(&mut DocumentTransaction) -> Result<T>,
     ) -> Result<T> {
         transact(&self.catalog, Some(&self.state), options, body)
+    }
+
+    /// As [`Self::transact`], where `body` changes or inserts one document at most, and reads nothing afterwards.
+    ///
+    /// # Errors
+    /// As [`Self::transact`].
+    pub(crate) fn transact_one<T>(
+        &self,
+        options: WriteOptions,
+        mut body: impl FnMut(&mut DocumentTransaction) -> Result<T>,
+    ) -> Result<T> {
+        self.transact(options, |txn| {
+            txn.change_one(&self.state);
+            body(txn)
+        })
     }
 
     /// A document ready to be stored, with the time in the place of timestamps that are 0.

@@ -126,7 +126,7 @@ impl DocumentTransaction {
     }
 
     /// From now on the transaction does nothing but change one document of a collection, or insert one.
-    pub fn change_one(&mut self, collection: &CollectionState) {
+    pub(super) fn change_one(&mut self, collection: &CollectionState) {
         self.read_back(ReadsBack::Nothing, collection);
     }
 

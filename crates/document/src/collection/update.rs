@@ -155,19 +155,15 @@ impl Collection {
     /// # Errors
     /// As [`Self::update_one`].
     pub fn run_update(&self, statement: &UpdateStatement, options: WriteOptions) -> Result<UpdateResult> {
-        let one = |txn: &mut DocumentTransaction| {
-            txn.change_one(self.state());
-            txn.update(self, statement)
-        };
         if !statement.multi {
-            return self.transact(options, one);
+            return self.transact_one(options, |txn| txn.update(self, statement));
         }
         let tally = self.for_each_match(&statement.query, options, |txn, matched| {
             let changed = txn.update_match(self, &statement.update, matched)?;
             Ok(Tally { matched: 1, changed: u64::from(changed.modified) })
         })?;
         if tally.matched == 0 && statement.upsert {
-            return self.transact(options, one);
+            return self.transact_one(options, |txn| txn.update(self, statement));
         }
         Ok(UpdateResult { matched: tally.matched, modified: tally.changed, upserted: None })
     }

@@ -88,13 +88,7 @@ impl Scope {
         mut body: impl FnMut(&mut DocumentTransaction) -> Result<Outcome>,
     ) -> Result<(Outcome, bool)> {
         match self {
-            Self::Alone => {
-                let outcome = collection.transact(options, |txn| {
-                    txn.change_one(collection.state());
-                    body(txn)
-                })?;
-                Ok((outcome, false))
-            }
+            Self::Alone => Ok((collection.transact_one(options, body)?, false)),
             Self::Within(open) => {
                 let done = open.with(|txn| {
                     txn.bypass_validation(options.bypass_validation);
@@ -107,8 +101,7 @@ impl Scope {
                 if let Some(outcome) = writes.outcome(statement) {
                     return Ok((outcome, true));
                 }
-                let outcome = collection.transact(options, |txn| {
-                    txn.change_one(collection.state());
+                let outcome = collection.transact_one(options, |txn| {
                     let outcome = body(txn)?;
                     txn.set_session(writes.note(vec![(statement, 1, outcome.clone())]));
                     Ok(outcome)

@@ -73,11 +73,7 @@ impl Core {
         for (member, hello) in others.into_iter().zip(hellos) {
             let hello = hello?;
             if hello.initiated || hello.has_data {
-                let what = format!(
-                    "member {} has data or a configuration already: start it with an empty directory",
-                    member.host
-                );
-                return Err(Error::InvalidConfig(what));
+                return Err(is_in_use(&member.host));
             }
             peers.insert(hello.identity, peer(member));
         }
@@ -140,11 +136,7 @@ impl Core {
                 None => {
                     let hello = self.ask_hello(member).await?;
                     if hello.initiated || hello.has_data {
-                        let what = format!(
-                            "member {} has data or a configuration already: start it with an empty directory",
-                            member.host
-                        );
-                        return Err(Error::InvalidConfig(what));
+                        return Err(is_in_use(&member.host));
                     }
                     hello.identity
                 }
@@ -289,6 +281,11 @@ pub(crate) async fn ask_programs(core: Arc<Core>) {
     let others = config.members.iter().filter(|member| member.host != core.settings.host);
     // One that does not answer, or is refused, is asked again.
     drop(join_all(others.map(|member| core.ask_hello(member))).await);
+}
+
+/// The error for a process that is to join and cannot.
+fn is_in_use(host: &str) -> Error {
+    Error::InvalidConfig(format!("member {host} has data or a configuration already: start it with an empty directory"))
 }
 
 /// Adds the other first members of a set that begins with data.

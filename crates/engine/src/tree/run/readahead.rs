@@ -52,6 +52,14 @@ struct Span {
 }
 
 impl Span {
+    /// Reads another part of the file in the place of this one.
+    fn read(&mut self, file: &BlockFile, range: Range<u64>) -> Result<()> {
+        self.range = 0..0;
+        self.at = file.read_span(range.start, usize_of(range.end - range.start), &mut self.buffer)?.start;
+        self.range = range;
+        Ok(())
+    }
+
     /// The bytes of the file that the part is to hold.
     fn bytes(&self, range: Range<u64>) -> &[u8] {
         &self.buffer[self.at + usize_of(range.start - self.range.start)..][..usize_of(range.end - range.start)]
@@ -134,9 +142,7 @@ impl ReadAhead {
     fn read_for_others(&mut self, run: &Run, pointer: BlockPointer) -> Result<Block> {
         let (file, end) = (run.file(), run.footer().leaves_end);
         let range = pointer.offset..end.min(pointer.offset + u64_of(KEEP_BYTES_MIN)).max(pointer.end());
-        self.held.range = 0..0;
-        self.held.at = file.read_span(range.start, usize_of(range.end - range.start), &mut self.held.buffer)?.start;
-        self.held.range = range;
+        self.held.read(file, range)?;
         self.for_others = true;
         file.parse(self.held.bytes(self.last.clone()), pointer)
     }
@@ -194,13 +200,10 @@ impl ReadAhead {
             false => leaf.start..wanted.end.min(leaf.start + span).max(leaf.end),
             true => wanted.start.max(leaf.end.saturating_sub(span)).min(leaf.start)..leaf.end,
         };
-        let bytes = usize_of(range.end - range.start);
-        if bytes <= usize_of32(pointer.bytes) {
+        if usize_of(range.end - range.start) <= usize_of32(pointer.bytes) {
             return file.read(pointer);
         }
-        self.held.range = 0..0;
-        self.held.at = file.read_span(range.start, bytes, &mut self.held.buffer)?.start;
-        self.held.range = range;
+        self.held.read(file, range)?;
         self.begin_next(file, wanted.end, AlignedBuffer::default());
         file.parse(self.held.bytes(leaf), pointer)
     }
