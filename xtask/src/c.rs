@@ -31,8 +31,9 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
 
 /// Builds the libraries and installs them below `prefix`.
 pub(super) fn build(prefix: &Path, profile: &str) -> Result<(), String> {
-    let flag = if profile == "release" { " --release" } else { "" };
-    run("the build of the libraries", &mut cargo(&format!("build{flag} --package spinney-c")))?;
+    // Without optimizations they are those of the tests, which are built of the whole workspace.
+    let build = if profile == "release" { "build --release --package spinney-c" } else { "build --workspace --lib" };
+    run("the build of the libraries", &mut cargo(build))?;
     let (built, folder) = (target().join(profile), Path::new(FOLDER));
     for (from, to) in [
         (built.join("libspinney_c.so"), "lib/libspinney.so"),

@@ -201,7 +201,8 @@ fn check(test: bool) -> Result<(), String> {
     if test {
         run("tests", &mut cargo("test --workspace"))?;
     } else {
-        run("tidy rules", &mut cargo("test --quiet --package spinney --test tidy"))?;
+        // Of the whole workspace: with the features, and so the libraries, that all tests are built with.
+        run("tidy rules", &mut cargo("test --quiet --workspace --test tidy"))?;
     }
     // Libraries only: the command and the engine share the name `spinney`, and their pages would overwrite each other.
     run("documentation", cargo("doc --workspace --no-deps --lib").env("RUSTDOCFLAGS", "-D warnings"))
