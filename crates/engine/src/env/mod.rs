@@ -1,7 +1,8 @@
 //! The outside world: files, time, threads and randomness, behind traits, so that a test can replace all of them.
 //!
-//! Nothing in the engine reaches the operating system except through an [`Env`]. [`os`] is the real one; [`sim`] lives
-//! in memory, replays from a seed, and loses, tears and fails what a real machine may lose, tear and fail.
+//! Nothing in the engine reaches the operating system except through an [`Env`]. [`os`] is the real one; `sim`, of the
+//! Cargo feature `simulation`, lives in memory, replays from a seed, and loses, tears and fails what a real machine may
+//! lose, tear and fail.
 
 pub mod buffer;
 mod database_file;
@@ -14,6 +15,7 @@ mod file;
 mod origin;
 pub mod os;
 mod overlay;
+#[cfg(any(test, feature = "simulation"))]
 pub mod sim;
 #[cfg(test)]
 mod tests;

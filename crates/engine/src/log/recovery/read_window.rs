@@ -9,7 +9,9 @@ use crate::log::format::{
     is_valid,
 };
 
-/// How much is read at a time, in bytes; more than the longest fragment.
+/// How much is read first, in bytes: a reader may want one fragment.
+const FIRST_BYTES: usize = 64 << 10;
+/// How much is read at a time, in bytes, by a reader that goes on; more than the longest fragment.
 const WINDOW_BYTES: usize = 1 << 20;
 const _: () = assert!(WINDOW_BYTES > FRAGMENT_BYTES_MAX + FRAGMENT_HEADER_BYTES + SECTOR_BYTES);
 
@@ -20,6 +22,8 @@ pub(super) struct ReadWindow {
     number: u64,
     start: Lsn,
     bytes: AlignedBuffer,
+    /// How much the last load was to read, in bytes: the next reads twice as much.
+    asked: usize,
 }
 
 impl ReadWindow {
@@ -32,7 +36,8 @@ impl ReadWindow {
         let held =
             self.number == header.number && self.start <= at && after(at, len) <= after(self.start, self.bytes.len());
         if !held {
-            self.load(found, Lsn(round_down(at.0, SECTOR)))?;
+            let start = Lsn(round_down(at.0, SECTOR));
+            self.load(found, start, distance(start, after(at, len)))?;
         }
         let from = distance(self.start, at);
         Ok(Some(&self.bytes[from..from + len]))
@@ -56,9 +61,12 @@ impl ReadWindow {
         Ok(bytes.and_then(|bytes| Marker::find(found.identity, at, bytes)))
     }
 
-    fn load(&mut self, found: &SegmentFile, start: Lsn) -> Result<()> {
+    /// Loads at least `least` bytes, which the segment has.
+    fn load(&mut self, found: &SegmentFile, start: Lsn, least: usize) -> Result<()> {
         let header = &found.header;
-        let len = distance(start, header.end()).min(WINDOW_BYTES);
+        let twice = (2 * self.asked).clamp(FIRST_BYTES, WINDOW_BYTES);
+        self.asked = if twice < least { WINDOW_BYTES } else { twice };
+        let len = distance(start, header.end()).min(self.asked);
         (self.number, self.start) = (header.number, start);
         self.bytes.resize(len);
         let offset = header.offset_of(start);
