@@ -357,3 +357,13 @@ fn what_the_log_has_lost_is_told() {
         assert!(refused.contains(r#""code":286,"#), "{refused}");
     }
 }
+
+#[test]
+fn streams_over_internal_databases_are_refused() {
+    let service = open(&SimEnv::new(1), 1 << 20);
+    let stream = DocumentBuf::from_json(r#"{"aggregate":1,"pipeline":[{"$changeStream":{}}],"cursor":{}}"#).unwrap();
+    for database in ["admin", "config", "local"] {
+        let reply = command(&service, database, &stream).view().to_json();
+        assert!(reply.contains(r#""code":73"#), "{database}: {reply}");
+    }
+}

@@ -298,6 +298,10 @@ pub(super) fn read_fill(parser: &Parser<'_>, name: &'static str, value: Value<'_
     let Value::Document(spec) = value else {
         return Err(failed(format!("The argument to $fill must be an object, but was type: {}", value.kind().name())));
     };
+    if spec.get("partitionBy").is_some() && spec.get("partitionByFields").is_some() {
+        let what = "Maximum one of 'partitionBy' and 'partitionByFields can be specified in '$fill'";
+        return Err(error(6_050_204, what));
+    }
     let (mut partition, mut sort, mut fields) = (None, None, None);
     for element in spec {
         match (element.name.as_bytes(), element.value) {

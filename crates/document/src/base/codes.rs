@@ -105,6 +105,7 @@ codes! {
     COMMAND_NOT_SUPPORTED = 115 "CommandNotSupported";
     CAPPED_POSITION_LOST = 136 "CappedPositionLost";
     COMMAND_FAILED = 125 "CommandFailed";
+    EXCEEDED_MEMORY_LIMIT = 146 "ExceededMemoryLimit";
     INCOMPATIBLE_COLLATION_VERSION = 161 "IncompatibleCollationVersion";
     OPTION_NOT_SUPPORTED_ON_VIEW = 167 "OptionNotSupportedOnView";
     COMMAND_NOT_SUPPORTED_ON_VIEW = 166 "CommandNotSupportedOnView";

@@ -186,9 +186,15 @@ impl IndexSpec {
 
     /// Refuses options that do not go together.
     fn check(&self) -> Result<()> {
-        if self.is_id() && (self.hidden || self.expire_after_seconds.is_some() || self.partial.is_some() || self.sparse)
-        {
-            let what = "The field 'hidden', 'sparse', 'expireAfterSeconds' or 'partialFilterExpression' is not valid for an _id index specification.";
+        let options = [
+            ("unique", self.unique),
+            ("hidden", self.hidden),
+            ("sparse", self.sparse),
+            ("expireAfterSeconds", self.expire_after_seconds.is_some()),
+            ("partialFilterExpression", self.partial.is_some()),
+        ];
+        if let Some((field, _)) = options.into_iter().find(|(_, is_given)| self.is_id() && *is_given) {
+            let what = format!("The field '{field}' is not valid for an _id index specification.");
             return Err(Error::new(ErrorCode::INVALID_INDEX_SPECIFICATION_OPTION, what));
         }
         if self.expire_after_seconds.is_some() && self.pattern.fields().len() > 1 {
@@ -486,6 +492,8 @@ mod tests {
             (r#"{"key":{"a":1},"name":"x","collation":{}}"#, 2),
             (r#"{"key":{"a":1},"name":"x","collation":"en"}"#, 14),
             (r#"{"key":{"a":1},"name":"x","collation":{"locale":"xx"}}"#, 2),
+            (r#"{"key":{"_id":1},"name":"x","unique":true}"#, 197),
+            (r#"{"key":{"_id":1},"name":"x","hidden":true}"#, 197),
             (r#"{"key":{"$**":1},"name":"x","sparse":true}"#, 67),
             (r#"{"key":{"$**":1},"name":"x","unique":true}"#, 67),
             (r#"{"key":{"$**":1},"name":"x","wildcardProjection":{"a":1,"b":0}}"#, 31254),

@@ -76,6 +76,10 @@ fn watched(call: &Call<'_>, all: bool) -> Result<(Watched, String)> {
             let what = "A $changeStream with 'allChangesForCluster:true' may only be opened on the 'admin' database";
             return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
         }
+        if !all && matches!(database, "admin" | "config" | "local") {
+            let what = format!("$changeStream may not be opened on the internal {database} database");
+            return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
+        }
         let watched = if all { Watched::All } else { Watched::Database(database.to_owned()) };
         return Ok((watched, namespace));
     }

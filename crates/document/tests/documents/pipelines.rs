@@ -374,6 +374,14 @@ fn databases_have_pipelines_that_make_their_documents() {
     assert_eq!(on("[{'$documents':[{'a':1},{'a':2}]},{'$match':{'a':2}}]").unwrap(), "{'a':2}");
     assert_eq!(on("[{'$match':{}}]").unwrap_err().code().number(), 73);
     assert_eq!(fails(&db, "t.c", "[{'$documents':[]}]"), 73);
+    for (input, regex, found) in [("ab", "b*", 2), ("aaa", "x*", 3), ("", "x*", 1), ("a\u{e9}b", "", 3)] {
+        let text = format!("{{'$regexFindAll':{{'input':'{input}','regex':'{regex}'}}}}");
+        let text = format!("[{{'$documents':[{{'a':1}}]}},{{'$project':{{'n':{{'$size':{text}}}}}}}]");
+        assert_eq!(on(&text).unwrap(), format!("{{'n':{found}}}"), "{text}");
+    }
+    let text = "[{'$fill':{'partitionBy':'$s','partitionByFields':['s'],'output':{'q':{'value':1}}}}]";
+    assert_eq!(fails(&db, "t.c", text), 6_050_204);
+    assert_eq!(fails(&db, "t.c", "[{'$project':{'x':{'$range':[0,200000000]}}}]"), 146);
     assert_eq!(fails(&db, "t.c", "[{'$collStats':{'count':{}}}]"), 26);
     fill(&db, "t.c", &["{'_id':1}"]);
     assert!(run(&db, "t.c", "[{'$collStats':{'count':{}}}]").contains("'count':1"));

@@ -13,7 +13,7 @@ use crate::auth::credentials::{MECHANISMS, random_bytes};
 use crate::auth::user::append_roles;
 use crate::auth::{Credential, Mechanism, User};
 use crate::base::clock::now_ms;
-use crate::base::fields::Fields;
+use crate::base::fields::{Fields, missing as missing_field};
 use crate::state::accounts::add_once;
 
 /// `createUser`.
@@ -34,14 +34,14 @@ pub fn create(call: &mut Call<'_>) -> Result<DocumentBuilder> {
         return Err(Error::bad_value("Cannot set the password for users defined on the '$external' database"));
     }
     let missing = || Error::bad_value("Must provide a 'pwd' field for all user documents");
-    let roles = roles_of(call, "roles")?;
+    let roles = roles_of(call, "roles")?.ok_or_else(|| missing_field(call.name, "roles"))?;
     let user = User {
         name: name.to_owned(),
         database: database.to_owned(),
         id: new_id()?,
         credentials: if external { Vec::new() } else { credentials.ok_or_else(missing)? },
         external,
-        roles: roles.unwrap_or_default(),
+        roles,
         custom_data: fields.nested("customData")?.map(DocumentBuf::from),
     };
     call.server.accounts.users.add(&user)?;

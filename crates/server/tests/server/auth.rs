@@ -212,6 +212,7 @@ fn roles_that_make_no_sense_are_refused() {
         (create("x", "[]", r#"{"db": "other", "collection": ""}"#), 49),
         (create("x", "[]", r#"{"db": "app"}"#), 2),
         (r#"{"createRole": "x", "roles": []}"#.to_owned(), 40414),
+        (r#"{"createUser": "x", "pwd": "a"}"#.to_owned(), 40414),
         // Circles, of one, two and three.
         (r#"{"grantRolesToRole": "a", "roles": ["a"]}"#.to_owned(), 49),
         (r#"{"grantRolesToRole": "a", "roles": ["b"]}"#.to_owned(), 49),

@@ -173,7 +173,7 @@ function!(range(call, env) {
     let steps = if (end > start) == (step > 0) { (end - start).unsigned_abs().div_ceil(step.unsigned_abs()) } else { 0 };
     // Each value takes at least six bytes in an array.
     if steps > 16 << 20 {
-        return Err(Error::new(ErrorCode::new(146), "$range would use too much memory and cannot spill"));
+        return Err(Error::new(ErrorCode::EXCEEDED_MEMORY_LIMIT, "$range would use too much memory and cannot spill"));
     }
     let steps = i64::try_from(steps).unwrap_or_default();
     Ok(Val::Own(ValueBuf::array((0..steps).map(|at| int(start + at * step)))))

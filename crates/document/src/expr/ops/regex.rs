@@ -102,7 +102,8 @@ function!(find_all(call, env) {
         }
         all.push(document);
         from = if end == start { next_char(&text, end) } else { end };
-        if from > text.len() {
+        // No empty match at the end of a text that has bytes.
+        if from >= text.len() {
             break;
         }
     }
