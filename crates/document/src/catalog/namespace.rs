@@ -27,6 +27,18 @@ impl Namespace {
     /// # Errors
     /// `InvalidNamespace` (73) for names that are empty, too long, or hold characters that they may not.
     pub fn new(database: &str, collection: &str) -> Result<Self> {
+        if collection.starts_with("system.") && !SYSTEM.contains(&collection) {
+            let what = format!("Invalid system namespace: {database}.{collection}");
+            return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
+        }
+        Self::to_read(database, collection)
+    }
+
+    /// The namespace of a collection that is read: also one that begins with `system.`, which is then not there.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn to_read(database: &str, collection: &str) -> Result<Self> {
         let invalid = |what: String| Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
         let text = [database, ".", collection].concat();
         let forbidden = |c: char| matches!(c, '/' | '\\' | '.' | ' ' | '"' | '$' | '\0');
@@ -35,9 +47,6 @@ impl Namespace {
         }
         if collection.is_empty() || collection.starts_with('.') || collection.contains(['$', '\0']) {
             return invalid(format!("Invalid collection name: '{collection}'"));
-        }
-        if collection.starts_with("system.") && !SYSTEM.contains(&collection) {
-            return invalid(format!("Invalid system namespace: {text}"));
         }
         if text.len() > NAMESPACE_BYTES_MAX {
             let what = format!("Fully qualified namespace is too long. Namespace: {text} Max: {NAMESPACE_BYTES_MAX}");
@@ -95,5 +104,6 @@ mod tests {
         assert!(Namespace::new("d", &"c".repeat(253)).is_ok());
         assert!(Namespace::new("d", &"c".repeat(254)).is_err());
         assert!(Namespace::parse("a.system.views").is_ok());
+        assert!(Namespace::to_read("a", "system.b").is_ok() && Namespace::to_read("a", "system.$").is_err());
     }
 }

@@ -11,7 +11,7 @@ use super::generic::{self, Acknowledged, Generic};
 use super::parse;
 use super::request::Request;
 use super::scope::Scoped;
-use super::spec::{Declaration, Target};
+use super::spec::{Access, Declaration, Target};
 use super::state::State;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Fields, Timestamp, Value, long_of};
@@ -142,7 +142,12 @@ impl<'r> Call<'r> {
     /// `InvalidNamespace` (73).
     pub fn namespace(&self) -> Result<Namespace> {
         let first = self.request.body.first().and_then(|first| first.value.as_str());
-        Namespace::new(self.request.database, first.unwrap_or_default())
+        let (database, collection) = (self.request.database, first.unwrap_or_default());
+        if self.command.access == Access::Read {
+            Namespace::to_read(database, collection)
+        } else {
+            Namespace::new(database, collection)
+        }
     }
 
     /// The name of the collection that the command is about, if it is about one.

@@ -69,6 +69,13 @@ fn the_configuration_of_a_set_is_read_where_mongodb_stores_it() {
     assert_eq!(client.code("local", r#"{"count": "system.replset", "query": 1}"#), 14);
     assert_eq!(client.code("local", r#"{"insert": "system.replset", "documents": [{}]}"#), 73);
     let mut alone = TestServer::new(|_| {});
+    // One that is not there is empty, and cannot be made.
+    let mut other = alone.client();
+    assert!(batch(&other.ok("app", r#"{"find": "system.other"}"#)).is_empty());
+    assert!(batch(&other.ok("app", r#"{"aggregate": "system.other", "pipeline": [], "cursor": {}}"#)).is_empty());
+    assert_eq!(number(&other.ok("app", r#"{"count": "system.other"}"#), "n"), 0);
+    assert_eq!(other.code("app", r#"{"insert": "system.other", "documents": [{}]}"#), 73);
+    assert_eq!(other.code("app", r#"{"create": "system.other"}"#), 73);
     assert_eq!(number(&alone.client().ok("local", r#"{"count": "system.replset"}"#), "n"), 0);
     alone.end();
 }
