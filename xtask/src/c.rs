@@ -31,10 +31,13 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
 
 /// Builds the libraries and installs them below `prefix`.
 pub(super) fn build(prefix: &Path, profile: &str) -> Result<(), String> {
-    // Without optimizations they are those of the tests, which are built of the whole workspace.
-    let build = if profile == "release" { "build --release --package spinney-c" } else { "build --workspace --lib" };
+    // Without optimizations they are those of the tests: other selections of packages have other features.
+    let (build, built) = match profile {
+        "release" => ("build --release --package spinney-c", target().join("release")),
+        _ => ("test --quiet --workspace --test c --no-run", target().join("debug/deps")),
+    };
     run("the build of the libraries", &mut cargo(build))?;
-    let (built, folder) = (target().join(profile), Path::new(FOLDER));
+    let folder = Path::new(FOLDER);
     for (from, to) in [
         (built.join("libspinney_c.so"), "lib/libspinney.so"),
         (built.join("libspinney_c.a"), "lib/libspinney.a"),
