@@ -19,8 +19,8 @@ use crate::state::accounts::add_once;
 /// `createUser`.
 ///
 /// # Errors
-/// `BadValue` (2), `RoleNotFound` (31), 51003 when the user is there, `Unauthorized` (13) for roles that the client may
-/// not give.
+/// `BadValue` (2), `IDLFailedToParse` (40414) without `roles`, `RoleNotFound` (31), 51003 when the user is there,
+/// `Unauthorized` (13) for roles that the client may not give.
 pub fn create(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     let (fields, database) = (call.fields(), call.database);
     let name = fields.required_text(call.name)?;
