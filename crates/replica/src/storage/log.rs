@@ -24,10 +24,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use spinney::base::num::{u64_of, usize_of};
+use spinney::base::num::u64_of;
 use spinney::env::{Next, Threads, Worker};
 use spinney::{Batch, ChangeFeed, Durability, Error, ErrorKind, Lsn, Result};
 
+use super::cached_entries::CachedEntries;
 use super::points::Points;
 use super::recovery::{Recovered, malformed, recover};
 use super::rows::Rows;
@@ -73,9 +74,8 @@ enum Writer {
 #[derive(Default)]
 struct State {
     purged: Option<LogId>,
-    /// The newest entries, without a gap, up to the last of the log.
-    cached: VecDeque<Arc<LogEntry>>,
-    cached_bytes: usize,
+    /// The newest entries, up to the last of the log.
+    cached: CachedEntries,
     /// The last entry of the log, also when it is not cached.
     last: Option<LogId>,
     /// Entries that wait to be written, with those to tell.
@@ -104,10 +104,10 @@ impl Log {
     /// # Errors
     /// Those of the engine; `Corruption` when the redo log does not reach back to the entries that were not applied.
     pub(crate) fn open(rows: Rows, cache_bytes: usize, threads: &dyn Threads) -> Result<Self> {
-        let Recovered { purged, last, points, from } = recover(&rows)?;
+        let Recovered { purged, last, points, cached, from } = recover(&rows, cache_bytes)?;
         let undurable = last.map_or(0, |last| last.index + 1);
         let pin = Some(rows.engine().changes(from)?);
-        let state = State { purged, last, points, undurable, pin, ..State::default() };
+        let state = State { purged, last, points, cached, undurable, pin, ..State::default() };
         let shared = Arc::new(Shared { rows, stored: StoredEntries::default(), cache_bytes, state: Mutex::new(state) });
         let worked = Arc::clone(&shared);
         let worker = threads.worker("replica-log", Box::new(move || worked.work()));
@@ -140,9 +140,8 @@ impl Log {
         let mut state = self.shared.state.lock();
         for entry in &entries {
             debug_assert!(state.last.is_none_or(|last| last.index + 1 == entry.id.index), "a gap in the log");
-            state.cached_bytes += entry.bytes();
             state.last = Some(entry.id);
-            state.cached.push_back(Arc::clone(entry));
+            state.cached.push(Arc::clone(entry));
         }
         state.waiting.push_back((entries, done));
         let idle = state.writer == Writer::Nobody;
@@ -186,10 +185,7 @@ impl Log {
         if state.last.is_none_or(|last| last.index < end) {
             return;
         }
-        while state.cached.back().is_some_and(|entry| entry.id.index >= end) {
-            let entry = state.cached.pop_back().expect("there is one");
-            state.cached_bytes = state.cached_bytes.saturating_sub(entry.bytes());
-        }
+        state.cached.truncate(end);
         state.last = last;
         state.undurable = state.undurable.min(end);
     }
@@ -207,10 +203,7 @@ impl Log {
                 state.points.clear();
             }
             state.points.purge(id.index + 1);
-            while state.cached.front().is_some_and(|entry| entry.id.index <= id.index) {
-                let entry = state.cached.pop_front().expect("there is one");
-                state.cached_bytes = state.cached_bytes.saturating_sub(entry.bytes());
-            }
+            state.cached.purge(id.index + 1);
             // Entries that are written later get a point that is not before the end of now.
             state.points.first().map_or_else(|| engine.log_end(), |point| point.lsn)
         };
@@ -231,13 +224,12 @@ impl Log {
         loop {
             let segment = {
                 let state = self.shared.state.lock();
-                let cached_from = state.cached.front().map_or(u64::MAX, |entry| entry.id.index);
+                let cached_from = state.cached.first().unwrap_or(u64::MAX);
                 let stored_from = state.points.first().map_or(u64::MAX, |point| point.index);
                 next = next.max(state.purged.map_or(stored_from.min(cached_from), |purged| purged.index + 1));
                 let end = range.end.min(state.last.map_or(0, |last| last.index + 1));
                 if next >= cached_from {
-                    let cached = state.cached.iter().skip(usize_of(next - cached_from));
-                    for entry in cached.take(usize_of(end.saturating_sub(next))) {
+                    for entry in state.cached.range(next..end) {
                         bytes += entry.bytes();
                         if bytes > bytes_max && !entries.is_empty() {
                             break;
@@ -362,29 +354,13 @@ impl Shared {
         self.stored.add(&note, entries.iter().map(|entry| &**entry).zip(payloads));
         engine.sync()?;
         let mut state = self.state.lock();
-        let same = state.entry(last.id.index).is_some_and(|id| id == last.id);
+        let same = state.cached.id(last.id.index) == Some(last.id);
         if same {
             state.undurable = state.undurable.max(last.id.index + 1);
         }
-        state.evict(self.cache_bytes);
+        let undurable = state.undurable;
+        state.cached.evict(self.cache_bytes, undurable);
         Ok(())
-    }
-}
-
-impl State {
-    /// The place of a cached entry.
-    fn entry(&self, index: u64) -> Option<LogId> {
-        let first = self.cached.front()?.id.index;
-        Some(self.cached.get(usize_of(index.checked_sub(first)?))?.id)
-    }
-
-    fn evict(&mut self, bytes_max: usize) {
-        while self.cached_bytes > bytes_max && self.cached.front().is_some_and(|entry| entry.id.index < self.undurable)
-        {
-            if let Some(entry) = self.cached.pop_front() {
-                self.cached_bytes = self.cached_bytes.saturating_sub(entry.bytes());
-            }
-        }
     }
 }
 
@@ -396,6 +372,7 @@ fn gone(index: u64) -> Error {
 mod tests {
     use std::sync::mpsc;
 
+    use spinney::base::num::usize_of;
     use spinney::env::sim::SimEnv;
     use spinney::{Database, Options};
     use spinney_testkit::interrupt::{PATIENCE, at_call};
@@ -458,6 +435,21 @@ mod tests {
         assert!((3 << 20..4 << 20).contains(&held), "{held}");
         assert_eq!(log.index_holding(4 << 20), None, "nothing is given up");
         assert_eq!(log.index_holding(2 << 20), Some(1));
+    }
+
+    #[test]
+    fn the_newest_entries_are_in_memory_after_an_open() {
+        let machine = SimEnv::new(4);
+        let (database, log) = open(&machine);
+        (0..40).for_each(|index| append(&log, index, 100 << 10).unwrap());
+        let entries = log.read(0..u64::MAX, usize::MAX).unwrap();
+        let cached = log.shared.state.lock().cached.first();
+        assert!(cached.is_some_and(|first| (20..39).contains(&first)), "{cached:?}");
+        drop(log);
+        database.close().unwrap();
+        let (_database, log) = open(&machine);
+        assert_eq!(log.shared.state.lock().cached.first(), cached);
+        assert_eq!(log.read(0..u64::MAX, usize::MAX).unwrap(), entries);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! What of the replicated log is found when a database is opened.
 
+use std::sync::Arc;
+
 use spinney::{Error, ErrorKind, Lsn, Result};
 
+use super::cached_entries::CachedEntries;
 use super::points::Points;
 use super::rows::Rows;
 use crate::entry::log_entry::{LogEntry, LogId, decode_note};
@@ -14,15 +17,17 @@ pub(crate) struct Recovered {
     /// The last entry.
     pub(crate) last: Option<LogId>,
     pub(crate) points: Points,
+    /// The newest entries.
+    pub(crate) cached: CachedEntries,
     /// From here on the redo log is needed.
     pub(crate) from: Lsn,
 }
 
-/// Reads the notes of the redo log.
+/// Reads the notes of the redo log. The newest entries, up to `cache_bytes`, stay in memory.
 ///
 /// # Errors
 /// Those of the engine; `Corruption` when entries are missing that were not applied.
-pub(crate) fn recover(rows: &Rows) -> Result<Recovered> {
+pub(crate) fn recover(rows: &Rows, cache_bytes: usize) -> Result<Recovered> {
     let engine = rows.engine();
     let (applied, appended) = (rows.applied()?, rows.appended()?);
     let (mut purged, mut from) = match rows.purged()? {
@@ -36,7 +41,8 @@ pub(crate) fn recover(rows: &Rows) -> Result<Recovered> {
         }
         feed => feed?,
     };
-    let (mut first, mut last, mut points, mut lsn) = (None, purged, Points::default(), from);
+    let (mut first, mut last, mut lsn) = (None, purged, from);
+    let (mut points, mut cached) = (Points::default(), CachedEntries::default());
     for commit in feed {
         let commit = commit?;
         let entries = decode_note(commit.note()).map_err(|_| malformed(commit.lsn))?;
@@ -50,6 +56,8 @@ pub(crate) fn recover(rows: &Rows) -> Result<Recovered> {
             }
             last = Some(newest.id);
             points.add(lowest.index, lsn, entries.iter().map(LogEntry::bytes).sum());
+            entries.into_iter().for_each(|entry| cached.push(Arc::new(entry)));
+            cached.evict(cache_bytes, u64::MAX);
         }
         lsn = commit.end;
     }
@@ -57,7 +65,9 @@ pub(crate) fn recover(rows: &Rows) -> Result<Recovered> {
     if let Some(first) = first.filter(|first| first.index > begins) {
         // The redo log was not kept so far back: its first entry is given up, since what is before it is not known.
         purged = Some(first);
+        cached.purge(first.index + 1);
     } else if first.is_none() && appended.is_some() && appended > purged {
+        // There are no entries.
         (purged, last) = (applied, applied);
     }
     let lost = appended > last || purged.is_some_and(|purged| applied.is_none_or(|applied| applied < purged));
@@ -65,7 +75,7 @@ pub(crate) fn recover(rows: &Rows) -> Result<Recovered> {
         let message = "the redo log does not reach back to the entries of the replicated log that were not applied";
         return Err(Error::new(ErrorKind::Corruption, message));
     }
-    Ok(Recovered { purged, last, points, from })
+    Ok(Recovered { purged, last, points, cached, from })
 }
 
 pub(super) fn malformed(lsn: Lsn) -> Error {

@@ -34,12 +34,20 @@ const KEYS: u64 = 3;
 const REGISTERS: &str = "registers";
 const HISTORY: &str = "history";
 
-/// How long clients work, by virtual time.
+/// How long things go wrong while clients work, by virtual time.
 const WORK: Duration = Duration::from_secs(20);
+
+/// How long clients work on afterwards.
+const WORK_AFTER: Duration = Duration::from_secs(6);
+
+/// How long members have in the end until all have the same.
+const QUIET: Duration = Duration::from_secs(4);
 
 /// The machines and the network.
 struct World {
     machines: Vec<SimEnv>,
+    /// Bytes of entries that members keep in memory.
+    log_cache_bytes: usize,
     state: Mutex<State>,
 }
 
@@ -272,14 +280,14 @@ fn host(at: usize) -> String {
 /// Opens a member on its machine.
 async fn open(world: &Arc<World>, at: usize) {
     let env = world.machines[at].env();
-    let options = Options::default().memory_bytes(16 << 20).log_segment_bytes(1 << 20).log_bytes_max(8 << 20);
+    let options = Options::default().memory_bytes(16 << 20).log_segment_bytes(64 << 10).log_bytes_max(8 << 20);
     let database = Database::builder("/db").options(options.log_keep_bytes(4 << 20)).env(env.clone()).open().unwrap();
     for table in [REGISTERS, HISTORY] {
         database.open_or_create_table(table, TableOptions::default()).unwrap();
     }
     let rows = Rows::open(&database).unwrap();
     let identity = rows.identity(|| 100 + u64::try_from(at).unwrap()).unwrap();
-    let log = Log::open(rows.clone(), 1 << 20, &*env.threads).unwrap();
+    let log = Log::open(rows.clone(), world.log_cache_bytes, &*env.threads).unwrap();
     let applier = Applier::new(rows, log.stored(), &*env.threads).unwrap();
     let link = Link { world: Arc::downgrade(world), from: at };
     let core = Arc::new(Core::new(Settings::new("rs", host(at)), identity, log, applier, Arc::new(link)));
@@ -437,7 +445,9 @@ fn within<T>(seed: u64, play: impl AsyncFnOnce(&Arc<World>) -> T) -> T {
     let machines = (0..MEMBERS).map(|at| SimEnv::new(seed.wrapping_mul(31) + u64::try_from(at).unwrap())).collect();
     let members = (0..MEMBERS).map(|_| None).collect();
     let state = State { random: seed, members, cut: [false; MEMBERS], lost: 0, bytes_max: usize::MAX };
-    let world = Arc::new(World { machines, state: Mutex::new(state) });
+    // From a few entries to all of them.
+    let log_cache_bytes = 1 << (10 + seed % 8);
+    let world = Arc::new(World { machines, log_cache_bytes, state: Mutex::new(state) });
     let outcome = runtime.block_on(async {
         begin(&world).await;
         play(&world).await
@@ -475,9 +485,9 @@ async fn live(world: &Arc<World>) -> Outcome {
             open(world, at).await;
         }
     }
-    sleep(Duration::from_secs(20)).await;
+    sleep(WORK_AFTER).await;
     tasks.into_iter().for_each(|task| task.abort());
-    sleep(Duration::from_secs(5)).await;
+    sleep(QUIET).await;
     let mut outcome = Outcome { operations: operations.lock().clone(), applied: Vec::new(), registers: Vec::new() };
     for at in 0..MEMBERS {
         let database = world.member(at).unwrap().target.database.clone();
