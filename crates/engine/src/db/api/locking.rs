@@ -55,7 +55,7 @@ impl Transaction {
         core.state.health.check_open()?;
         check_key(key)?;
         let state = table.state_in(core)?;
-        self.lock(Target::Key(state.id, key.to_vec()))?;
+        self.lock(Target::Key(state.id, key.into()))?;
         if key_changed(&state.version.load(), key, self.snapshot.seqnum())? {
             self.refresh()?;
         }

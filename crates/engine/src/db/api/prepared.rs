@@ -93,8 +93,9 @@ impl Transaction {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let mut locks = self.locks.take();
-        for change in changes.iter() {
-            locks.get_or_insert_with(|| RowLocks::new(&db)).lock(target(&change), self.lock_wait)?;
+        let targets: Vec<Target> = changes.iter().map(|change| target(&change)).collect();
+        if !targets.is_empty() {
+            locks.get_or_insert_with(|| RowLocks::new(&db)).lock_all(targets, self.lock_wait)?;
         }
         // Behind the locks: those that had them have committed by now.
         core.commits.check(changes, tables, Seen { seqnum: self.snapshot.seqnum(), reads: tracked.reads() })?;
@@ -110,6 +111,6 @@ impl Transaction {
 fn target(change: &Change<'_>) -> Target {
     match change.range() {
         Some(range) => Target::Range(change.table, range),
-        None => Target::Key(change.table, change.key.to_vec()),
+        None => Target::Key(change.table, change.key.into()),
     }
 }

@@ -23,6 +23,14 @@ impl RowLocks {
         Self { db: db.clone(), owner: db.core().commits.locks.owner(), targets: Vec::new() }
     }
 
+    /// Locks targets in their order.
+    pub(super) fn lock_all(&mut self, mut targets: Vec<Target>, limit: Duration) -> Result<()> {
+        let free = self.db.core().commits.locks.lock_free(self.owner, &targets);
+        let others = targets.split_off(free);
+        self.targets.append(&mut targets);
+        others.into_iter().try_for_each(|target| self.lock(target, limit))
+    }
+
     pub(super) fn lock(&mut self, target: Target, limit: Duration) -> Result<()> {
         let core = self.db.core();
         let goes_on = || core.state.health.check_open();
