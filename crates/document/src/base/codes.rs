@@ -106,6 +106,7 @@ codes! {
     CAPPED_POSITION_LOST = 136 "CappedPositionLost";
     COMMAND_FAILED = 125 "CommandFailed";
     EXCEEDED_MEMORY_LIMIT = 146 "ExceededMemoryLimit";
+    MAX_STALENESS_OUT_OF_RANGE = 160 "MaxStalenessOutOfRange";
     INCOMPATIBLE_COLLATION_VERSION = 161 "IncompatibleCollationVersion";
     OPTION_NOT_SUPPORTED_ON_VIEW = 167 "OptionNotSupportedOnView";
     COMMAND_NOT_SUPPORTED_ON_VIEW = 166 "CommandNotSupportedOnView";

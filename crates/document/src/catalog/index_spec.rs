@@ -14,6 +14,9 @@ use crate::query::{Filter, Node, Predicate};
 /// The name of the index of `_id` that every collection has.
 pub const ID_INDEX: &str = "_id_";
 
+/// The fields that its specification may have.
+const ID_INDEX_FIELDS: [&str; 5] = ["key", "name", "v", "ns", "collation"];
+
 /// Where a collection or an index is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StorageSpec {
@@ -126,6 +129,10 @@ impl IndexSpec {
         };
         for element in spec {
             let field = element.name.to_str_lossy();
+            if parsed.is_id() && !ID_INDEX_FIELDS.contains(&&*field) {
+                let what = format!("The field '{field}' is not valid for an _id index specification.");
+                return Err(Error::new(ErrorCode::INVALID_INDEX_SPECIFICATION_OPTION, what));
+            }
             parsed.set(&field, &element.value, &collation)?;
         }
         parsed.check()?;
@@ -186,17 +193,6 @@ impl IndexSpec {
 
     /// Refuses options that do not go together.
     fn check(&self) -> Result<()> {
-        let options = [
-            ("unique", self.unique),
-            ("hidden", self.hidden),
-            ("sparse", self.sparse),
-            ("expireAfterSeconds", self.expire_after_seconds.is_some()),
-            ("partialFilterExpression", self.partial.is_some()),
-        ];
-        if let Some((field, _)) = options.into_iter().find(|(_, is_given)| self.is_id() && *is_given) {
-            let what = format!("The field '{field}' is not valid for an _id index specification.");
-            return Err(Error::new(ErrorCode::INVALID_INDEX_SPECIFICATION_OPTION, what));
-        }
         if self.expire_after_seconds.is_some() && self.pattern.fields().len() > 1 {
             return Err(cannot("TTL indexes are single-field indexes, compound indexes do not support TTL"));
         }

@@ -31,10 +31,16 @@ impl Namespace {
             let what = format!("Invalid system namespace: {database}.{collection}");
             return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
         }
+        if collection.contains(".system.") {
+            return Err(Error::new(
+                ErrorCode::INVALID_NAMESPACE,
+                format!("Invalid namespace: {database}.{collection}"),
+            ));
+        }
         Self::to_read(database, collection)
     }
 
-    /// The namespace of a collection that is read: also one that begins with `system.`, which is then not there.
+    /// The namespace of a collection that is read: also one with `system.` in its name, which is then not there.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -97,13 +103,14 @@ mod tests {
     fn names_have_rules() {
         let namespace = Namespace::parse("shop.orders.old").unwrap();
         assert_eq!((namespace.database(), namespace.collection()), ("shop", "orders.old"));
-        for wrong in ["", "a", "a.", ".b", "a..b", "a b.c", "a.$b", "a.system.b", "a.b\0"] {
+        for wrong in ["", "a", "a.", ".b", "a..b", "a b.c", "a.$b", "a.system.b", "a.b.system.c", "a.b\0"] {
             assert_eq!(Namespace::parse(wrong).unwrap_err().code(), ErrorCode::INVALID_NAMESPACE, "{wrong}");
         }
         assert!(Namespace::new(&"d".repeat(64), "c").is_err());
         assert!(Namespace::new("d", &"c".repeat(253)).is_ok());
         assert!(Namespace::new("d", &"c".repeat(254)).is_err());
         assert!(Namespace::parse("a.system.views").is_ok());
+        assert!(Namespace::parse("a.b.systems.c").is_ok() && Namespace::to_read("a", "b.system.c").is_ok());
         assert!(Namespace::to_read("a", "system.b").is_ok() && Namespace::to_read("a", "system.$").is_err());
     }
 }

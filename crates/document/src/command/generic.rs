@@ -47,6 +47,9 @@ pub const FIELDS: &[Field] = &[
 /// The most milliseconds of `maxTimeMS`.
 const MAX_TIME_MS: i64 = i32::MAX as i64;
 
+/// The least seconds that a member may be behind by a read preference.
+const STALENESS_MIN: i64 = 90;
+
 /// The values of the generic fields.
 #[derive(Clone, Debug, Default)]
 pub struct Generic<'r> {
@@ -150,6 +153,7 @@ impl<'r> Generic<'r> {
                     parsed.write_concern =
                         Some(write_concern(command, fields, value.as_document().unwrap_or(Document::empty()))?);
                 }
+                Some("$readPreference") => check_read_preference(value.as_document().unwrap_or(Document::empty()))?,
                 Some("maxTimeMS") => parsed.max_time_ms = max_time_ms(&value)?,
                 Some("comment") => parsed.comment = Some(value),
                 Some("$clusterTime") => parsed.cluster_time = Some(cluster_time(&value)?),
@@ -300,6 +304,53 @@ fn read_concern(command: &Declaration, concern: Document<'_>, begins: bool) -> R
         return invalid(format!("Command {} does not support this readConcern level", command.name));
     }
     Ok(parsed)
+}
+
+/// Checks which members a client allows to answer. A server that was asked answers, whatever tags it has, as MongoDB's
+/// does.
+fn check_read_preference(preference: Document<'_>) -> Result<()> {
+    let value_of = |name: &str| preference.get(name).filter(|value| !value.is_nullish());
+    let wrong = |name: &str, value: &Value<'_>, kinds| wrong_type(&format!("$readPreference.{name}"), value, kinds);
+    let mode = match value_of("mode") {
+        None => "primary",
+        Some(Value::String(mode)) => match mode.as_str() {
+            Some(name @ ("primary" | "primaryPreferred" | "secondary" | "secondaryPreferred" | "nearest")) => name,
+            _ => {
+                let what = format!("Enumeration value '{mode}' for field '$readPreference.mode' is not a valid value.");
+                return Err(Error::bad_value(what));
+            }
+        },
+        Some(other) => return Err(wrong("mode", &other, &[Kind::String])),
+    };
+    let tags = match value_of("tags") {
+        None => None,
+        Some(Value::Array(tags)) => Some(tags),
+        Some(other) => return Err(wrong("tags", &other, &[Kind::Array])),
+    };
+    let has_tags = tags.is_some_and(|tags| {
+        // One empty set of tags means any member.
+        tags.values().any(|set| set.as_document().is_none_or(|set| !set.is_empty()))
+    });
+    if mode == "primary" && has_tags {
+        return Err(Error::bad_value("Only empty tags are allowed with primary read preference"));
+    }
+    let Some(staleness) = value_of("maxStalenessSeconds") else { return Ok(()) };
+    let seconds =
+        long_of(&staleness).ok_or_else(|| wrong("maxStalenessSeconds", &staleness, FieldType::Long.kinds()))?;
+    if mode == "primary" && seconds > 0 {
+        return Err(Error::bad_value("$maxStalenessSeconds can not be set for the primary mode"));
+    }
+    if seconds < 0 && seconds != -1 || seconds > i64::from(i32::MAX) {
+        return Err(Error::bad_value(format!(
+            "$maxStalenessSeconds must be -1 or from 90 to {}, it is {seconds}",
+            i32::MAX
+        )));
+    }
+    if (1..STALENESS_MIN).contains(&seconds) {
+        let what = format!("$maxStalenessSeconds value can not be less than {STALENESS_MIN}");
+        return Err(Error::new(ErrorCode::MAX_STALENESS_OUT_OF_RANGE, what));
+    }
+    Ok(())
 }
 
 /// Where a concern comes from: the client, or a default.

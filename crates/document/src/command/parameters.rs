@@ -150,10 +150,38 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "transactionLifetimeLimitSeconds",
         at_startup: true,
-        get: |_, reply, name| {
-            reply.append(name, 60);
+        get: |call, reply, name| {
+            reply.append(name, i32::try_from(call.state.sessions.transaction_ms() / 1000).unwrap_or(i32::MAX));
         },
-        set: None,
+        set: Some(|call, value| {
+            let seconds = at_least_one("transactionLifetimeLimitSeconds", &value)?;
+            call.state.sessions.set_transaction_ms(i64::from(seconds) * 1000);
+            Ok(())
+        }),
+    },
+    Parameter {
+        name: "ttlMonitorEnabled",
+        at_startup: true,
+        get: |call, reply, name| {
+            reply.append(name, call.state.settings.expiry_enabled.load(Ordering::Relaxed));
+        },
+        set: Some(|call, value| {
+            call.state.settings.expiry_enabled.store(truth("ttlMonitorEnabled", &value)?, Ordering::Relaxed);
+            Ok(())
+        }),
+    },
+    Parameter {
+        name: "ttlMonitorSleepSecs",
+        at_startup: true,
+        get: |call, reply, name| {
+            let seconds = call.state.settings.expiry_seconds.load(Ordering::Relaxed);
+            reply.append(name, i32::try_from(seconds).unwrap_or(i32::MAX));
+        },
+        set: Some(|call, value| {
+            let seconds = at_least_one("ttlMonitorSleepSecs", &value)?;
+            call.state.settings.expiry_seconds.store(u64::from(seconds.unsigned_abs()), Ordering::Relaxed);
+            Ok(())
+        }),
     },
 ];
 
@@ -176,6 +204,13 @@ fn number(name: &str, value: &Value<'_>) -> Result<i64> {
     }
     let number = value.as_number().and_then(|number| number.trunc_to_i64());
     number.ok_or_else(|| Error::bad_value(format!("the parameter {name} is a number, and not {value}")))
+}
+
+/// The value of a parameter that is a number of 1 or more.
+fn at_least_one(name: &str, value: &Value<'_>) -> Result<i32> {
+    let number = number(name, value)?;
+    let least = i32::try_from(number).ok().filter(|number| *number >= 1);
+    least.ok_or_else(|| Error::bad_value(format!("{name} must be from 1 to {}, and not {number}", i32::MAX)))
 }
 
 fn set_cursor_timeout(call: &Call<'_>, value: Value<'_>) -> Result<()> {

@@ -223,4 +223,8 @@ fn metrics(call: &Call<'_>, section: &mut DocumentBuilder) {
     section.open_document("cursor").append("timedOut", whole(counts.timed_out));
     section.open_document("open").append("noTimeout", whole(counts.no_timeout));
     section.append("pinned", whole(counts.pinned)).append("total", whole(counts.open)).close().close();
+    let counters = &call.state.counters;
+    let (passes, expired) = (&counters.expiry_passes, &counters.expired);
+    section.open_document("ttl").append("deletedDocuments", whole(expired.load(Ordering::Relaxed)));
+    section.append("passes", whole(passes.load(Ordering::Relaxed))).close();
 }

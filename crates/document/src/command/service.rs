@@ -79,6 +79,19 @@ impl Service {
         self.database().catalog().store_counts_when_due();
     }
 
+    /// Removes expired documents, unless `fsync` has closed the database to writes. A server calls it as often as the
+    /// settings say.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn expire(&self) -> Result<()> {
+        let Some(_writing) = self.state.write_gate.try_enter() else { return Ok(()) };
+        let expired = self.database().expire()?;
+        Counters::add(&self.state.counters.expired, expired);
+        Counters::add(&self.state.counters.expiry_passes, 1);
+        Ok(())
+    }
+
     /// Runs a command for a program that embeds the database.
     ///
     /// # Errors

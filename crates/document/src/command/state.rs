@@ -22,6 +22,9 @@ use crate::bson::DocumentBuilder;
 use crate::database::Database;
 use crate::session::{Sessions, Snapshots};
 
+/// After how many seconds expired documents are removed again, unless another time is set.
+const EXPIRY_SECONDS: u64 = 60;
+
 /// Options of a service.
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
@@ -110,7 +113,12 @@ impl State {
     #[must_use]
     pub fn new(database: Database, options: ServiceOptions, commands: &[&'static Declaration]) -> Self {
         let started_ms = database.environment().now_ms();
-        let settings = Settings { cursor_idle_ms: AtomicU64::new(options.cursor_idle_ms), ..Settings::default() };
+        let settings = Settings {
+            cursor_idle_ms: AtomicU64::new(options.cursor_idle_ms),
+            expiry_enabled: AtomicBool::new(true),
+            expiry_seconds: AtomicU64::new(EXPIRY_SECONDS),
+            ..Settings::default()
+        };
         Self {
             sessions: Sessions::new(database.clone()),
             snapshots: Snapshots::default(),
@@ -162,6 +170,10 @@ pub struct Settings {
     pub cursor_idle_ms: AtomicU64,
     /// Whether less is to be logged.
     pub quiet: AtomicBool,
+    /// Whether expired documents are removed.
+    pub expiry_enabled: AtomicBool,
+    /// After how many seconds expired documents are removed again.
+    pub expiry_seconds: AtomicU64,
 }
 
 /// How many operations there were of each kind.
@@ -181,6 +193,10 @@ pub struct Counters {
     pub getmore: AtomicU64,
     /// Other commands.
     pub command: AtomicU64,
+    /// How often expired documents were removed.
+    pub expiry_passes: AtomicU64,
+    /// Expired documents that were removed.
+    pub expired: AtomicU64,
 }
 
 impl Counters {

@@ -117,6 +117,7 @@ table! {
     "$unsetField" => Special(object::parse_set_field);
     "$bsonSize" => Args(1, 1, object::bson_size);
     "$binarySize" => Args(1, 1, object::binary_size);
+    "$toHashedIndexKey" => Args(1, 1, object::to_hashed_index_key);
     "$meta" => Special(object::parse_meta);
     "$concat" => Args(0, MANY, string::concat);
     "$toLower" => Args(1, 1, string::to_lower);

@@ -20,7 +20,7 @@ use crate::notes::SessionNote;
 /// After how many milliseconds without use a session is forgotten.
 pub const SESSION_IDLE_MS: i64 = 30 * 60 * 1000;
 
-/// How many milliseconds a transaction may stay open.
+/// How many milliseconds a transaction may stay open, unless another time is set.
 pub const TRANSACTION_MS: i64 = 60_000;
 
 /// How often sessions are looked through, in milliseconds.
@@ -38,6 +38,8 @@ pub struct Sessions {
 struct Listener {
     environment: Arc<dyn Environment>,
     known: Mutex<Known>,
+    /// How many milliseconds a transaction may stay open.
+    transaction_ms: AtomicI64,
 }
 
 #[derive(Debug, Default)]
@@ -78,7 +80,8 @@ impl Sessions {
     #[must_use]
     pub fn new(database: Database) -> Self {
         let environment = Arc::clone(database.environment());
-        let known = Arc::new(Listener { environment, known: Mutex::default() });
+        let known =
+            Arc::new(Listener { environment, known: Mutex::default(), transaction_ms: AtomicI64::new(TRANSACTION_MS) });
         let listener: Arc<dyn SessionListener> = Arc::<Listener>::clone(&known);
         database.catalog().recorder().listen(&listener);
         Self { database, known }
@@ -86,6 +89,23 @@ impl Sessions {
 
     fn now(&self) -> i64 {
         self.database.environment().now_ms()
+    }
+
+    /// How many milliseconds a transaction may stay open.
+    #[must_use]
+    pub fn transaction_ms(&self) -> i64 {
+        // A number that stands alone.
+        self.known.transaction_ms.load(Ordering::Relaxed)
+    }
+
+    /// Sets how many milliseconds a transaction may stay open, those that are open included.
+    pub fn set_transaction_ms(&self, ms: i64) {
+        self.known.transaction_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Whether a transaction has been open for too long.
+    fn is_late(&self, open: &OpenTransaction) -> bool {
+        self.now().saturating_sub(open.started_ms) >= self.transaction_ms()
     }
 
     /// The session with an id, which begins when there is none.
@@ -143,7 +163,7 @@ impl Sessions {
 
     /// Aborts transactions that have been open for too long, and forgets sessions that were not used.
     pub fn sweep(&self, now_ms: i64) {
-        self.known.known.lock().sweep(now_ms);
+        self.known.known.lock().sweep(now_ms, self.transaction_ms());
     }
 
     /// Begins the transaction of a number in a session.
@@ -177,7 +197,7 @@ impl Sessions {
         let mut state = session.state.lock();
         state.check(session, number)?;
         match &state.use_ {
-            Use::Open(open) if self.now().saturating_sub(open.started_ms) < TRANSACTION_MS => Ok(Arc::clone(open)),
+            Use::Open(open) if !self.is_late(open) => Ok(Arc::clone(open)),
             Use::Open(open) => {
                 open.abort();
                 state.use_ = Use::Aborted;
@@ -232,11 +252,11 @@ impl Sessions {
             is_transaction: true,
             outcomes: Vec::new(),
         };
-        let done = if self.now().saturating_sub(open.started_ms) < TRANSACTION_MS {
-            open.commit(note, durability)
-        } else {
+        let done = if self.is_late(&open) {
             open.abort();
             Err(aborted(number))
+        } else {
+            open.commit(note, durability)
         };
         state.use_ = if done.is_ok() { Use::Committed } else { Use::Aborted };
         done
@@ -264,7 +284,7 @@ impl Listener {
     fn enter(&self, id: &SessionId, now_ms: i64) -> Arc<Session> {
         let mut known = self.known.lock();
         if now_ms.saturating_sub(known.swept_ms) >= SWEEP_MS {
-            known.sweep(now_ms);
+            known.sweep(now_ms, self.transaction_ms.load(Ordering::Relaxed));
         }
         let session = known.sessions.entry(id.clone()).or_insert_with(|| Arc::new(Session::new(id.clone())));
         // A time for the sweep, which orders nothing.
@@ -301,11 +321,11 @@ impl SessionListener for Listener {
 }
 
 impl Known {
-    fn sweep(&mut self, now_ms: i64) {
+    fn sweep(&mut self, now_ms: i64, transaction_ms: i64) {
         self.swept_ms = now_ms;
         self.sessions.retain(|_, session| {
             if let Some(open) = session.open() {
-                if now_ms.saturating_sub(open.started_ms) >= TRANSACTION_MS && open.try_abort() {
+                if now_ms.saturating_sub(open.started_ms) >= transaction_ms && open.try_abort() {
                     session.abort_open();
                 }
                 return true;

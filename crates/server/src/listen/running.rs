@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -30,8 +31,8 @@ const HANDOVER: Duration = Duration::from_secs(2);
 /// How often cursors that are not used are closed, and what was done is noted.
 const SWEEP: Duration = Duration::from_millis(STEP_MS.cast_unsigned());
 
-/// Expired documents are removed every minute, which is every this many sweeps.
-const SWEEPS_OF_EXPIRY: u32 = 12;
+/// How often it is looked whether expired documents are to be removed.
+const EXPIRY_STEP: Duration = Duration::from_secs(1);
 
 /// A server that runs. It ends when it is dropped.
 #[derive(Debug)]
@@ -73,26 +74,40 @@ pub fn start(service: Service, settings: Settings, log: Log, sockets: Vec<Listen
             running.begin("forming", move || form(&server, &replica))?;
         }
     }
+    running.begin("expiry", {
+        let server = Arc::clone(&server);
+        move || expire(&server)
+    })?;
     running.begin("housekeeping", move || keep_house(&server))?;
     Ok(running)
 }
 
-/// Closes cursors that are not used, notes what was done and removes expired documents until the server ends.
+/// Closes cursors that are not used and notes what was done, until the server ends.
 fn keep_house(server: &Server) {
     server.history.take(server.service.state());
-    let mut sweeps = 0;
     while !server.ending.wait(SWEEP) {
         server.service.sweep();
         server.history.take(server.service.state());
-        sweeps += 1;
         if server.topology.standing() != Standing::Primary {
             // What the primary changed of users and roles came by the log.
             server.accounts.touch();
+        }
+    }
+}
+
+/// Removes expired documents every so often, until the server ends.
+fn expire(server: &Server) {
+    let state = server.service.state();
+    let mut steps = 0;
+    while !server.ending.wait(EXPIRY_STEP) {
+        steps += 1;
+        if steps < state.settings.expiry_seconds.load(Ordering::Relaxed) {
             continue;
         }
-        if sweeps % SWEEPS_OF_EXPIRY == 0
-            && let Some(_writing) = server.service.state().write_gate.try_enter()
-            && let Err(error) = server.service.database().expire()
+        steps = 0;
+        if server.topology.standing() == Standing::Primary
+            && state.settings.expiry_enabled.load(Ordering::Relaxed)
+            && let Err(error) = server.service.expire()
         {
             server.log.warning("expired documents cannot be removed", &[("error", error.message())]);
         }

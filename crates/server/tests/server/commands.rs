@@ -69,15 +69,28 @@ fn the_configuration_of_a_set_is_read_where_mongodb_stores_it() {
     assert_eq!(client.code("local", r#"{"count": "system.replset", "query": 1}"#), 14);
     assert_eq!(client.code("local", r#"{"insert": "system.replset", "documents": [{}]}"#), 73);
     let mut alone = TestServer::new(|_| {});
-    // One that is not there is empty, and cannot be made.
-    let mut other = alone.client();
-    assert!(batch(&other.ok("app", r#"{"find": "system.other"}"#)).is_empty());
-    assert!(batch(&other.ok("app", r#"{"aggregate": "system.other", "pipeline": [], "cursor": {}}"#)).is_empty());
-    assert_eq!(number(&other.ok("app", r#"{"count": "system.other"}"#), "n"), 0);
-    assert_eq!(other.code("app", r#"{"insert": "system.other", "documents": [{}]}"#), 73);
-    assert_eq!(other.code("app", r#"{"create": "system.other"}"#), 73);
     assert_eq!(number(&alone.client().ok("local", r#"{"count": "system.replset"}"#), "n"), 0);
     alone.end();
+}
+
+#[test]
+fn a_system_collection_that_is_not_there_is_empty_and_cannot_be_made() {
+    let server = TestServer::new(|_| {});
+    let mut client = server.client();
+    client.ok("app", r#"{"insert": "c", "documents": [{"_id": 1}]}"#);
+    for (name, out_code) in [("system.other", 17385), ("c.system.other", 73)] {
+        let with_name = |command: &str| command.replace("NAME", name);
+        assert!(batch(&client.ok("app", &with_name(r#"{"find": "NAME"}"#))).is_empty());
+        let all = with_name(r#"{"aggregate": "NAME", "pipeline": [], "cursor": {}}"#);
+        assert!(batch(&client.ok("app", &all)).is_empty());
+        assert_eq!(number(&client.ok("app", &with_name(r#"{"count": "NAME"}"#)), "n"), 0);
+        let joined = r#"{"aggregate": "c", "pipeline": [{"$lookup": {"from": "NAME", "as": "l", "pipeline": []}}], "cursor": {}}"#;
+        assert_eq!(batch(&client.ok("app", &with_name(joined))), [r#"{"_id":1,"l":[]}"#]);
+        assert_eq!(client.code("app", &with_name(r#"{"insert": "NAME", "documents": [{}]}"#)), 73);
+        assert_eq!(client.code("app", &with_name(r#"{"create": "NAME"}"#)), 73);
+        let out = with_name(r#"{"aggregate": "c", "pipeline": [{"$out": "NAME"}], "cursor": {}}"#);
+        assert_eq!(client.code("app", &out), out_code);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::bson::{Document, DocumentBuilder, Value, ValueBuf};
 use crate::expr::parser::Parser;
 use crate::expr::tree::{Call, Expression, function};
 use crate::expr::value::{Val, as_document, count, error};
+use crate::keys::hashed::hash_value;
 
 function!(object_to_array(call, env) {
     let value = call.argument(0, env)?;
@@ -225,6 +226,12 @@ function!(binary_size(call, env) {
         value if value.is_nullish() => Ok(Val::NULL),
         other => Err(error(51276, format!("$binarySize requires a string or BinData argument, found: {}", other.kind().name()))),
     }
+});
+
+// What a hashed index keeps of the value; of a missing one what it keeps of null.
+function!(to_hashed_index_key(call, env) {
+    let value = call.argument(0, env)?;
+    Ok(Val::View(Value::Int64(hash_value(&value.value()))))
 });
 
 /// `$meta`: no query here has metadata. Without an index there is no `indexKey`; what a query could have and does not
