@@ -129,7 +129,7 @@ impl LogWriter {
         let mut bytes = 0;
         // Where the caller began need not be where a payload ends.
         let mut reader = match cursor.segment {
-            0 => LogReader::new(&log, position),
+            0 => LogReader::after(&log, position)?,
             _ => LogReader::resumed(&log, position),
         };
         let mut enough = false;

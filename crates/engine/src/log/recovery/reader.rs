@@ -109,6 +109,26 @@ impl<'a> LogReader<'a> {
         reader
     }
 
+    /// A reader of what ends after `position`: it begins there when a payload does, else with the first segment.
+    pub(in crate::log) fn after(log: &'a [SegmentFile], position: Lsn) -> Result<Self> {
+        let mut reader = Self::resumed(log, position);
+        let begins = reader.start.is_none() || reader.begins_at(position)?;
+        Ok(if begins { reader } else { Self::new(log, position) })
+    }
+
+    /// Whether a payload begins at a position in the first segment, maybe in the group that follows there.
+    fn begins_at(&mut self, position: Lsn) -> Result<bool> {
+        let found = &self.log[0];
+        let mut at = position;
+        if self.window.fragment(found, at)?.is_none() {
+            at = sector_up(at);
+        }
+        if self.window.marker(found, at)?.is_some_and(|marker| marker.previous_end == position) {
+            at = after(at, MARKER_BYTES);
+        }
+        Ok(self.window.fragment(found, at)?.is_some_and(|(kind, _)| kind.begins().is_some()))
+    }
+
     /// Shows every whole payload to `visit`.
     pub(in crate::log) fn read(&mut self, visit: &mut Visit<'_>) -> Result<()> {
         for index in 0..self.log.len() {

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::base::num::{u32_of, usize_of32};
+use crate::env::SECTOR_BYTES;
 use crate::log::inspect_on;
+use crate::log::pool::directory::segment_path;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -358,4 +360,43 @@ fn a_buffered_write_that_failed_is_never_said_to_be_written() {
         assert_eq!(log.write(end).unwrap_err().kind(), ErrorKind::Poisoned);
         assert!(log.written() < end);
     }
+}
+
+#[test]
+fn a_cursor_begins_where_a_payload_does_and_reads_nothing_before() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(small());
+    let (mut payloads, mut ends) = (Vec::new(), Vec::new());
+    for number in 0..40 {
+        let bytes = payload(number, 1 + number * 53 % 900);
+        ends.push(log.append_parts(&[&bytes]).unwrap());
+        payloads.push(bytes);
+        if number % 3 == 0 {
+            log.sync(ends[number]).unwrap();
+        }
+    }
+    log.sync(ends[39]).unwrap();
+    let shown = |from| {
+        let mut cursor = log.cursor(from, u64::MAX).unwrap();
+        let mut shown = Vec::new();
+        let read = loop {
+            match log.read_ahead(&mut cursor) {
+                Ok(true) => shown.extend(std::iter::from_fn(|| cursor.take()).map(|logged| logged.payload)),
+                Ok(false) => break Ok(shown),
+                Err(error) => break Err(error.kind()),
+            }
+        };
+        log.end_cursor(&cursor);
+        read
+    };
+    for from in (log.oldest().0..=ends[39].0).map(Lsn) {
+        let first = ends.partition_point(|end| *end <= from);
+        assert!(shown(from).as_deref() == Ok(&payloads[first..]), "from {from}");
+    }
+    let first = segment_path(&fixture.path, 1);
+    let mut bytes = fs::read(&first).unwrap();
+    bytes[SECTOR_BYTES..2 * SECTOR_BYTES].fill(0xff);
+    fs::write(&first, bytes).unwrap();
+    assert!(shown(ends[8]).as_deref() == Ok(&payloads[9..]));
+    assert_eq!(shown(Lsn(ends[8].0 - 1)), Err(ErrorKind::Corruption));
 }
