@@ -26,13 +26,16 @@ const AHEAD_SECONDS_MAX: u32 = 365 * 24 * 3600;
 pub(super) fn enter(call: &Call<'_>) -> Result<Scoped> {
     let (generic, sessions) = (&call.generic, &call.state.sessions);
     let clock = call.state.database.catalog().recorder().clock();
-    for time in [generic.cluster_time, generic.read_concern.after].into_iter().flatten() {
-        let ahead = time.time.saturating_sub(clock.last().time);
-        if ahead > AHEAD_SECONDS_MAX {
-            let what = "readConcern afterClusterTime value must not be greater than the current clusterTime";
+    if let Some(time) = generic.cluster_time {
+        if time.time.saturating_sub(clock.last().time) > AHEAD_SECONDS_MAX {
+            let what = "a client's $clusterTime is more than a year ahead of this server's";
             return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
         }
         clock.advance(time);
+    }
+    if generic.read_concern.after.is_some_and(|after| after > clock.last()) {
+        let what = "readConcern afterClusterTime value must not be greater than the current clusterTime";
+        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
     }
     let mut scoped = Scoped::default();
     if let Some(uuid) = generic.session {

@@ -84,6 +84,8 @@ pub(crate) struct Core {
     pub(crate) incoming: Mutex<Option<Receiving>>,
     /// The programs of other members by their ids, as they told last.
     pub(crate) programs: Mutex<BTreeMap<u64, Program>>,
+    /// When the primary was heard last.
+    heard: Mutex<Option<Instant>>,
     /// Held while it is found out whose files are gone.
     pub(crate) replacing: tokio::sync::Mutex<()>,
     /// Held while the members are changed.
@@ -125,6 +127,7 @@ impl Core {
             has_data: OnceLock::new(),
             incoming: Mutex::default(),
             programs: Mutex::default(),
+            heard: Mutex::default(),
             replacing: tokio::sync::Mutex::new(()),
             changing: tokio::sync::Mutex::new(()),
         }
@@ -179,13 +182,16 @@ impl Core {
         let role = match view.state {
             _ if view.failure.is_some() || view.state == State::Ended => Role::Failed,
             _ if view.peers.is_empty() => Role::Uninitiated,
-            _ if !view.peers.contains_key(&self.identity) => Role::Removed,
+            _ if !view.current_peers().any(|(identity, _)| *identity == self.identity) => Role::Removed,
             _ if leading.is_some() => Role::Primary,
             State::Candidate => Role::Candidate,
             _ if !intent.recovered => Role::Recovering,
             _ => Role::Secondary,
         };
-        let primary = if view.leader == Some(self.identity) { leading.and(view.leader) } else { view.leader };
+        let primary = match view.leader {
+            Some(me) if me == self.identity => leading.and(view.leader),
+            leader => leader.filter(|_| role != Role::Removed && self.hears_of_primary()),
+        };
         Standing {
             change: 0,
             role,
@@ -196,6 +202,16 @@ impl Core {
             config: (view.members_at.map(|at| at.index), view.members_committed),
             copy_received: intent.copy_received,
         }
+    }
+
+    /// Takes note that the primary was heard.
+    pub(crate) fn hear(&self) {
+        *self.heard.lock() = Some(Instant::now());
+    }
+
+    /// Whether the primary was heard lately.
+    fn hears_of_primary(&self) -> bool {
+        self.heard.lock().is_some_and(|heard| heard.elapsed() < self.settings.election_timeout * 4)
     }
 
     /// Whether this node leads, and a majority has answered lately.
@@ -243,7 +259,9 @@ impl Core {
         let view = consensus.view();
         // The consensus hears of it a moment later.
         let applied = *self.applier.applied().borrow();
-        let id_of = |identity: u64| view.peers.get(&identity).map(|(peer, _)| peer.member.id);
+        let id_of = |identity: u64| {
+            view.current_peers().find(|(known, _)| **known == identity).map(|(_, (peer, _))| peer.member.id)
+        };
         let members = self.members_of(&view);
         Status {
             change: standing.change,
@@ -283,7 +301,7 @@ impl Core {
                 program: program.map(|program| (program.version, program.format)),
             }
         };
-        let mut members: Vec<MemberStatus> = view.peers.iter().map(member).collect();
+        let mut members: Vec<MemberStatus> = view.current_peers().map(member).collect();
         members.sort_by_key(|member| member.id);
         members
     }
@@ -291,7 +309,7 @@ impl Core {
 
 /// The configuration that a view shows.
 pub(crate) fn config_of(view: &View) -> Option<Config> {
-    let by_id: BTreeMap<u64, _> = view.peers.values().map(|(peer, _)| (peer.member.id, peer)).collect();
+    let by_id: BTreeMap<u64, _> = view.current_peers().map(|(_, (peer, _))| (peer.member.id, peer)).collect();
     let version = by_id.values().map(|peer| peer.version).max()?;
     let set_id = by_id.values().next()?.set_id;
     Some(Config { version, set_id, members: by_id.into_values().map(|peer| peer.member.clone()).collect() })

@@ -24,6 +24,9 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a new copy of the log may take to catch up before that is given up for the time being.
 const REPLACE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a member that is removed may take to hear of it.
+const TELL_TIMEOUT: Duration = Duration::from_secs(1);
+
 const MEMBERS_MAX: usize = 50;
 const VOTERS_MAX: usize = 7;
 
@@ -170,10 +173,25 @@ impl Core {
         let removed: BTreeSet<u64> = view.peers.keys().copied().filter(|id| !peers.contains_key(id)).collect();
         consensus.set_members(peers, voters).await?;
         if !removed.is_empty() {
+            self.tell_removed(&removed).await;
             consensus.remove(removed).await?;
         }
         self.refresh();
         Ok(())
+    }
+
+    /// Waits until members that are removed know it: one is not told anything afterwards. One that is not there stays
+    /// without a primary.
+    async fn tell_removed(&self, removed: &BTreeSet<u64>) {
+        let Ok(consensus) = self.consensus() else { return };
+        let told = consensus.wait(|view| {
+            let members_at = view.members_at.map(|at| at.index);
+            let answers = |id: &u64| view.answered.get(id).copied().flatten().is_some_and(|age| age < TELL_TIMEOUT);
+            let knows = |id: &u64| view.matched.get(id).copied().flatten() >= members_at;
+            view.state != State::Leader || removed.iter().all(|id| knows(id) || !answers(id))
+        });
+        // It is removed all the same.
+        drop(timeout(TELL_TIMEOUT, told).await);
     }
 
     /// Hands over: see [`Node::step_down`](crate::Node::step_down).

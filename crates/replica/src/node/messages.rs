@@ -50,6 +50,9 @@ impl Core {
             if meant != self.identity {
                 return Err(Error::Malformed("a message for another copy of the log"));
             }
+            if Consensus::is_append(request) {
+                self.hear();
+            }
             return self.consensus()?.handle(request).await;
         }
         match request.split_first() {
@@ -85,6 +88,7 @@ impl Core {
             if input.u64().ok() != Some(self.identity) {
                 return Poll::Ready(Err(Error::Malformed("a message for another copy of the log")));
             }
+            self.hear();
             appends.push(input.rest())?;
         }
     }

@@ -122,6 +122,11 @@ impl Consensus {
         message.first().is_some_and(|kind| KINDS.contains(kind))
     }
 
+    /// Whether a message is one of a primary with entries, or that tells of it.
+    pub(crate) fn is_append(message: &[u8]) -> bool {
+        message.first() == Some(KINDS.start())
+    }
+
     /// Answers another member.
     pub(crate) async fn handle(&self, request: &[u8]) -> Result<Vec<u8>> {
         let request = Request::decode(request).map_err(|Malformed| Error::Malformed("a request of the consensus"))?;

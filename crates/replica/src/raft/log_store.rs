@@ -9,7 +9,7 @@ use futures_util::{Stream, TryStreamExt, stream};
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
 use spinney::base::codec::{Decoder, Malformed};
-use tokio::task::yield_now;
+use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::Instant;
 
 use super::convert::{decode_vote, encode_vote, place, raft_entry, raft_place, stored};
@@ -67,9 +67,15 @@ async fn write(log: Log) {
 }
 
 impl LogStore {
-    fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<RaftEntry>> {
-        let entries = self.0.read(range, bytes_max).map_err(failed)?;
-        entries.iter().map(|entry| raft_entry(entry).map_err(senseless)).collect()
+    /// Reads entries; from files by another thread, so that the consensus goes on meanwhile.
+    async fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<RaftEntry>> {
+        let read = {
+            let (log, range) = (self.0.clone(), range.clone());
+            move || log.read(range, bytes_max)
+        };
+        let elsewhere = self.0.reads_files(range.start);
+        let entries = if elsewhere { spawn_blocking(read).await.map_err(failed)? } else { read() };
+        entries.map_err(failed)?.iter().map(|entry| raft_entry(entry).map_err(senseless)).collect()
     }
 }
 
@@ -78,7 +84,7 @@ impl RaftLogReader<Types> for LogStore {
         &mut self,
         range: RB,
     ) -> Result<Vec<RaftEntry>, io::Error> {
-        self.read(indexes(&range), usize::MAX)
+        self.read(indexes(&range), usize::MAX).await
     }
 
     async fn entries_stream<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
@@ -87,7 +93,7 @@ impl RaftLogReader<Types> for LogStore {
     ) -> impl Stream<Item = Result<RaftEntry, io::Error>> + OptionalSend {
         // Not all at once: after a crash there may be many to apply.
         let parts = stream::try_unfold((self.clone(), indexes(&range)), |(log, range)| async move {
-            let entries = log.read(range.clone(), REQUEST_BYTES)?;
+            let entries = log.read(range.clone(), REQUEST_BYTES).await?;
             let next = entries.last().map(|last| last.log_id.index + 1);
             Ok::<_, io::Error>(next.map(|next| (stream::iter(entries.into_iter().map(Ok)), (log, next..range.end))))
         });
@@ -95,7 +101,7 @@ impl RaftLogReader<Types> for LogStore {
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<RaftEntry>, io::Error> {
-        self.read(start..end, REQUEST_BYTES)
+        self.read(start..end, REQUEST_BYTES).await
     }
 
     async fn read_vote(&mut self) -> Result<Option<RaftVote>, io::Error> {

@@ -51,6 +51,18 @@ pub(crate) struct View {
 }
 
 impl View {
+    /// The version of the configuration, which all have that are in it. A member that is removed keeps an older one.
+    pub(crate) fn version(&self) -> u64 {
+        let voters = self.peers.values().filter(|(_, votes)| *votes);
+        voters.map(|(peer, _)| peer.version).max().unwrap_or_default()
+    }
+
+    /// The members of the configuration by their identities, and whether they vote: not those that are being removed.
+    pub(crate) fn current_peers(&self) -> impl Iterator<Item = (&u64, &(Peer, bool))> {
+        let version = self.version();
+        self.peers.iter().filter(move |(_, (peer, votes))| *votes || peer.version >= version)
+    }
+
     pub(super) fn of(metrics: &RaftMetrics<Types>) -> Self {
         let membership = metrics.membership_config.membership();
         let voters: Vec<u64> = membership.voter_ids().collect();

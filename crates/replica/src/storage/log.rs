@@ -56,6 +56,8 @@ struct Shared {
     rows: Rows,
     stored: StoredEntries,
     cache_bytes: usize,
+    /// Whether threads run at the same time.
+    concurrent: bool,
     state: Mutex<State>,
 }
 
@@ -108,7 +110,8 @@ impl Log {
         let undurable = last.map_or(0, |last| last.index + 1);
         let pin = Some(rows.engine().changes(from)?);
         let state = State { purged, last, points, cached, undurable, pin, ..State::default() };
-        let shared = Arc::new(Shared { rows, stored: StoredEntries::default(), cache_bytes, state: Mutex::new(state) });
+        let (stored, concurrent) = (StoredEntries::default(), threads.concurrent());
+        let shared = Arc::new(Shared { rows, stored, cache_bytes, concurrent, state: Mutex::new(state) });
         let worked = Arc::clone(&shared);
         let worker = threads.worker("replica-log", Box::new(move || worked.work()));
         let worker = worker.map_err(|error| Error::new(ErrorKind::Io, format!("no thread for the log: {error}")))?;
@@ -212,6 +215,13 @@ impl Log {
         let pin = engine.changes(from).ok();
         self.shared.state.lock().pin = pin;
         Ok(())
+    }
+
+    /// Whether [`Self::read`] of entries from `index` on reads files, where other threads can wait for them.
+    pub(crate) fn reads_files(&self, index: u64) -> bool {
+        let state = self.shared.state.lock();
+        let is_there = state.last.is_some_and(|last| index <= last.index);
+        self.shared.concurrent && is_there && state.cached.first().is_none_or(|first| index < first)
     }
 
     /// The entries of `range` that the log has, all of them when `bytes_max` allows; the first one always.

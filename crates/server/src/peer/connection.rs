@@ -85,6 +85,11 @@ impl Connection {
         self.client.into_stream()
     }
 
+    /// Whether the member has closed the connection, as one that was started again has.
+    pub fn is_closed(&self) -> bool {
+        self.client.stream().is_closed()
+    }
+
     /// Logs in as a member, and checks that the other side is one.
     fn log_in(&mut self, key: &MemberKey, until: Instant) -> io::Result<()> {
         let denied = |what: &str| io::Error::new(ErrorKind::PermissionDenied, what.to_owned());

@@ -64,7 +64,13 @@ impl Members {
         time: Duration,
         run: impl FnOnce(&mut Connection) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        let kept = self.idle.lock().get_mut(address).and_then(Vec::pop);
+        let kept = loop {
+            let kept = self.idle.lock().get_mut(address).and_then(Vec::pop);
+            let Some(connection) = kept else { break None };
+            if !connection.is_closed() {
+                break Some(connection);
+            }
+        };
         let mut connection = match kept {
             Some(connection) => connection,
             None => Connection::open(address, &self.link, time)?,
@@ -109,5 +115,45 @@ impl Transport for Members {
         command.append(STREAM, 1);
         connection.run("admin", command, &[], timeout)?;
         Ok(Box::new(connection.into_channel()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use spinney_document::doc;
+    use spinney_wire::Message;
+
+    use super::*;
+
+    /// Takes a connection, answers a request, and closes the connection.
+    fn answer(listener: &TcpListener) {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = [0; 8];
+        stream.read_exact(&mut head).unwrap();
+        let number = |at: usize| i32::from_le_bytes(head[at..at + 4].try_into().unwrap());
+        stream.read_exact(&mut vec![0; usize::try_from(number(0)).unwrap() - head.len()]).unwrap();
+        let (reply, sequences) = (doc! {"ok": 1.0}, Vec::new());
+        let reply =
+            Message { more_to_come: false, exhaust_allowed: false, checksum: false, body: reply.view(), sequences };
+        stream.write_all(&reply.to_bytes(1, number(4))).unwrap();
+    }
+
+    #[test]
+    fn a_member_that_was_started_again_is_connected_to_anew() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, members) = (listener.local_addr().unwrap().to_string(), Members::default());
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                let answering = scope.spawn(|| answer(&listener));
+                let mut ping = DocumentBuilder::new();
+                ping.append("ping", 1);
+                assert!(members.run(&address, ping, Duration::from_secs(10)).is_ok());
+                answering.join().unwrap();
+            }
+        });
     }
 }

@@ -89,6 +89,11 @@ impl Channel {
         self.transport().set_write_timeout(time)
     }
 
+    /// Whether the other side has closed the connection: see [`Transport::is_closed`].
+    pub fn is_closed(&self) -> bool {
+        self.transport().is_closed()
+    }
+
     fn transport(&self) -> &Transport {
         match self {
             Self::Plain(transport) => transport,

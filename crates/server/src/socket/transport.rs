@@ -27,6 +27,23 @@ impl Transport {
         });
     }
 
+    /// Whether the other side has closed the connection, as far as is known here. Only while nobody reads or writes.
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => {
+                let peeked = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut [0]));
+                let is_open = match peeked {
+                    Ok(bytes) => bytes > 0,
+                    Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+                };
+                stream.set_nonblocking(false).is_err() || !is_open
+            }
+            // A read will tell.
+            #[cfg(unix)]
+            Self::Unix(_) => false,
+        }
+    }
+
     /// How long a read waits.
     ///
     /// # Errors
