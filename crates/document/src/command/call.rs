@@ -330,6 +330,7 @@ impl<'r> Call<'r> {
                     format!("cannot use non-majority 'w' mode \"{tag}\" when a host is not a member of a replica set");
                 return Err(Error::bad_value(what));
             }
+            // One server has all tags.
             _ => {}
         }
         if concern.is_durable() {
@@ -359,6 +360,12 @@ impl<'r> Call<'r> {
             Some(Acknowledged::Tag(tag)) => {
                 let what = format!("No write concern mode named '{tag}' found in replica set configuration");
                 (ErrorCode::UNKNOWN_REPL_WRITE_CONCERN, what, Value::from(&**tag))
+            }
+            // No member has tags.
+            Some(Acknowledged::Tags(tags)) => {
+                let tags = Value::Document(tags.view());
+                let what = format!("No write concern mode for the tags {tags} found in replica set configuration");
+                (ErrorCode::UNKNOWN_REPL_WRITE_CONCERN, what, tags)
             }
             _ => return None,
         };
