@@ -30,8 +30,9 @@ pub struct Replica {
     pub node: Node,
     /// The way to the other members.
     pub members: Arc<Members>,
-    /// The members of a set that this one forms when none of them is part of one yet; empty when others do that.
-    pub forms: Vec<Member>,
+    /// The members that the server was started with: the first of them forms the set when none of them is part of one
+    /// yet. Empty when the server is to be made part of a set.
+    pub first_members: Vec<Member>,
     progress: Mutex<Progress>,
 }
 
@@ -75,9 +76,9 @@ pub fn answers(member: &MemberStatus) -> bool {
 impl Replica {
     /// The member of a node.
     #[must_use]
-    pub fn new(node: Node, members: Arc<Members>, forms: Vec<Member>) -> Self {
+    pub fn new(node: Node, members: Arc<Members>, first_members: Vec<Member>) -> Self {
         let progress = Progress { ends: VecDeque::new(), current: monotonic(), up_since: BTreeMap::new() };
-        Self { node, members, forms, progress: Mutex::new(progress) }
+        Self { node, members, first_members, progress: Mutex::new(progress) }
     }
 
     /// Takes note of where the log ends, whether this member has applied what the set has agreed on, and which members
