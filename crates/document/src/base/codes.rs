@@ -169,6 +169,7 @@ codes! {
     CONFLICTING_OPERATION_IN_PROGRESS = 117 "ConflictingOperationInProgress";
     SNAPSHOT_TOO_OLD = 239 "SnapshotTooOld";
     INVALID_RESUME_TOKEN = 260 "InvalidResumeToken";
+    UNSATISFIABLE_COMMIT_QUORUM = 278 "UnsatisfiableCommitQuorum";
     CHANGE_STREAM_FATAL_ERROR = 280 "ChangeStreamFatalError";
     NO_MATCHING_DOCUMENT = 47 "NoMatchingDocument";
     QUERY_PLAN_KILLED = 175 "QueryPlanKilled";

@@ -377,7 +377,8 @@ impl<'r> Call<'r> {
     }
 
     /// How many servers hold the data.
-    fn members(&self) -> i64 {
+    #[must_use]
+    pub fn members(&self) -> i64 {
         1 + self.state.settings.other_members.load(Ordering::Relaxed)
     }
 
