@@ -155,6 +155,20 @@ fn a_member_of_a_replica_set_says_what_it_lacks() {
     let refused = |more: &[&str]| place.refused(&[&set[..], more].concat());
     assert!(refused(&["--members", "a:1,b:2"]).contains("is none of --members"));
     assert!(refused(&["--members", "a b"]).contains("'a b' is no address of a host"));
+    assert!(refused(&["--members", "a:1,b:2,a:1"]).contains("--members has a:1 twice"));
+    assert!(refused(&["--members", "a,a:27017"]).contains("--members has a:27017 twice"));
+    assert!(refused(&["--members", ""]).contains("--members is empty"));
+    assert!(refused(&["--members", "0.0.0.0:1"]).contains("--members has 0.0.0.0:1, which is no address"));
+    assert!(refused(&["--join", "--members", "a:1"]).contains("'--join' cannot be used with '--members <ADDRESSES>'"));
+    assert!(refused(&["--join", "--advertise", "nonsense"]).contains("--advertise nonsense has no port"));
+    assert!(refused(&["--join", "--advertise", "a:b"]).contains("--advertise: 'a:b' is no address of a host"));
+    for any in ["0.0.0.0:31010", "[::]:31010"] {
+        let what = format!("--advertise has {any}, which is no address");
+        assert!(refused(&["--join", "--advertise", any]).contains(&what));
+    }
+    assert!(refused(&["--join", "--oplogSize", "0"]).contains("'0' for '--oplogSize <MIB>'"));
+    assert!(place.refused(&["serve", "db", "--replSet", ""]).contains("--replSet is empty"));
+    assert!(!place.path("db").exists());
     let any = ["serve", "db", "--replSet", "rs0", "--listen", "0.0.0.0:0", "--join"];
     assert!(place.refused(&any).contains("--advertise"));
     let key = place.file("key", "c2VjcmV0");

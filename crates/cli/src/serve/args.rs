@@ -38,7 +38,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESSES", requires = "replica_set")]
     pub(super) members: Option<String>,
     /// Wait until rs.initiate() here, or rs.add() on the primary of a set, makes this server a member
-    #[arg(long, requires = "replica_set")]
+    #[arg(long, requires = "replica_set", conflicts_with = "members")]
     pub(super) join: bool,
     /// Address by which clients and other members reach this member [default: that of --listen]
     #[arg(long, value_name = "ADDRESS", requires = "replica_set")]
@@ -46,13 +46,13 @@ pub(crate) struct ServeArgs {
     /// File with the key that the members of the replica set share, in base64: members log in by it; implies --auth
     #[arg(long = "keyFile", alias = "key-file", value_name = "FILE", requires = "replica_set")]
     pub(super) key_file: Option<PathBuf>,
-    /// MiB of the log that are kept for change streams and for writes that are sent again
+    /// MiB of the log that are kept for change streams and for writes that are sent again, from 1
     #[arg(
         long = "oplogSize",
         alias = "oplog-size",
         value_name = "MIB",
         default_value_t = 1024,
-        value_parser = number_within::<u32>((0, u64::from(u32::MAX))),
+        value_parser = number_within::<u32>((1, u64::from(u32::MAX))),
         requires = "replica_set"
     )]
     pub(super) oplog_size: u32,

@@ -8,10 +8,11 @@ use spinney::Database;
 use spinney_document::catalog::is_of_member;
 use spinney_replica::{Member, Node, Settings};
 use spinney_server::auth::MemberKey;
-use spinney_server::peer::address::with_port;
+use spinney_server::peer::address::{host, with_port};
 use spinney_server::peer::{Link, Members, PeerTls};
 use spinney_server::state::Replica;
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ use std::sync::Arc;
 pub(super) struct Part {
     set: String,
     host: String,
-    /// The members that form the set, when this one is the first of them.
-    forms: Vec<Member>,
+    /// The members of the command line: the first of them forms the set.
+    first_members: Vec<Member>,
     link: Link,
     oplog_bytes: u64,
 }
@@ -61,13 +62,70 @@ pub(super) fn is_member(args: &ServeArgs, db: &Database) -> Result<bool> {
     Ok(was || args.members.is_some() || args.join)
 }
 
+/// Checks what the command line tells of the set, before anything is opened.
+///
+/// # Errors
+/// [`Usage`] for a name or addresses that make no sense.
+pub(super) fn check(args: &ServeArgs) -> Result<()> {
+    if args.replica_set.as_deref().is_some_and(|set| set.trim().is_empty()) {
+        return Err(Usage("--replSet is empty: give the name of the replica set".to_owned()).into());
+    }
+    Addresses::of(args).map(drop)
+}
+
+/// The addresses on the command line.
+#[derive(Debug)]
+struct Addresses {
+    /// That by which this member is reached.
+    advertised: Option<String>,
+    /// Those of the first members.
+    members: Vec<String>,
+}
+
+impl Addresses {
+    fn of(args: &ServeArgs) -> Result<Self> {
+        let refused = |what: String| Err(Usage(what).into());
+        let advertised = args.advertise.as_deref().map(|text| address("--advertise", text)).transpose()?;
+        // The default port is seldom that of --listen.
+        if let (Some(text), Some(whole)) = (&args.advertise, &advertised)
+            && text != whole
+        {
+            return refused(format!("--advertise {text} has no port: give HOST:PORT, as in db1.example.org:27017"));
+        }
+        let mut members = Vec::new();
+        if let Some(named) = &args.members {
+            for name in named.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+                let member = address("--members", name)?;
+                if members.contains(&member) {
+                    return refused(format!("--members has {member} twice"));
+                }
+                members.push(member);
+            }
+            if members.is_empty() {
+                return refused("--members is empty: give the addresses of all members with commas between".to_owned());
+            }
+        }
+        Ok(Self { advertised, members })
+    }
+}
+
+/// The whole address of a member in the value of an option.
+fn address(option: &str, text: &str) -> Result<String> {
+    let whole = with_port(text).map_err(|error| Usage(format!("{option}: {}", error.message())))?;
+    if host(&whole).parse().is_ok_and(|ip: IpAddr| ip.is_unspecified()) {
+        let what = format!("{option} has {text}, which is no address by which others reach a member");
+        return Err(Usage(what).into());
+    }
+    Ok(whole)
+}
+
 impl Part {
     /// The part that the command line tells of, for a server that listens on an address.
     pub(super) fn of(args: &ServeArgs, listening: &str, key: Option<&MemberKey>) -> Result<Self> {
         let set = args.replica_set.clone().context("a member of a replica set has --replSet")?;
-        let address = |text: &str| with_port(text).map_err(|error| Usage(error.message().to_owned()));
-        let host = match &args.advertise {
-            Some(host) => address(host)?,
+        let addresses = Addresses::of(args)?;
+        let host = match addresses.advertised {
+            Some(host) => host,
             None if ["0.0.0.0:", "[::]:"].iter().any(|any| listening.starts_with(any)) => {
                 let what = "--listen has all addresses of this machine: give the one by which other members and \
                             clients reach it with --advertise";
@@ -75,21 +133,15 @@ impl Part {
             }
             None => listening.to_owned(),
         };
-        let named = args.members.as_deref().unwrap_or_default().split(',').filter(|name| !name.trim().is_empty());
-        let hosts = named.map(|name| address(name.trim())).collect::<Result<Vec<_>, _>>()?;
-        let own = hosts.iter().position(|member| *member == host);
-        if own.is_none() && !hosts.is_empty() && !args.join {
+        if !addresses.members.is_empty() && !addresses.members.contains(&host) {
             let what = format!(
-                "{host} is none of --members: give the address of this member with --advertise, or --join to wait until \
-                 the set takes it in"
+                "{host} is none of --members: give the address of this member with --advertise, or --join in place of \
+                 --members to wait until the set takes it in"
             );
             return Err(Usage(what).into());
         }
-        let mut forms = Vec::new();
-        if own == Some(0) && !args.join {
-            forms.extend((0..).zip(hosts).map(|(id, host)| Member::new(id, host)));
-        }
-        Ok(Self { set, host, forms, link: link(args, key)?, oplog_bytes: u64::from(args.oplog_size) << 20 })
+        let first_members = (0..).zip(addresses.members).map(|(id, host)| Member::new(id, host)).collect();
+        Ok(Self { set, host, first_members, link: link(args, key)?, oplog_bytes: u64::from(args.oplog_size) << 20 })
     }
 
     /// The node on a database, and the document database that commits by it. The node runs.
@@ -101,7 +153,7 @@ impl Part {
         let environment = Arc::new(spinney_document::base::System);
         let documents = spinney_document::Database::with_committer(db.clone(), environment, node.committer())?;
         node.run(&documents)?;
-        Ok((Arc::new(Replica::new(node, members, self.forms)), documents))
+        Ok((Arc::new(Replica::new(node, members, self.first_members)), documents))
     }
 }
 

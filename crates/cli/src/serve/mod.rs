@@ -40,6 +40,7 @@ enum Ended {
 
 /// Serves until a signal or the command `shutdown` comes.
 pub(crate) fn run(args: &ServeArgs, out: &mut Output) -> Result<()> {
+    member::check(args)?;
     let (key, stop) = (member::key_of(args)?, signals::stop()?);
     loop {
         // Before the database is opened or made.

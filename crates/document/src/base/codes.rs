@@ -100,6 +100,7 @@ codes! {
     SHUTDOWN_IN_PROGRESS = 91 "ShutdownInProgress";
     OPERATION_FAILED = 96 "OperationFailed";
     NOT_YET_INITIALIZED = 94 "NotYetInitialized";
+    NOT_SECONDARY = 95 "NotSecondary";
     DOCUMENT_VALIDATION_FAILURE = 121 "DocumentValidationFailure";
     WRITE_CONFLICT = 112 "WriteConflict";
     COMMAND_NOT_SUPPORTED = 115 "CommandNotSupported";
@@ -148,10 +149,14 @@ codes! {
     CANNOT_CONVERT_INDEX_TO_UNIQUE = 359 "CannotConvertIndexToUnique";
     COLLECTION_UUID_MISMATCH = 361 "CollectionUUIDMismatch";
     NEW_REPLICA_SET_CONFIGURATION_INCOMPATIBLE = 103 "NewReplicaSetConfigurationIncompatible";
+    NODE_NOT_ELECTABLE = 104 "NodeNotElectable";
     INVALID_REPLICA_SET_CONFIG = 93 "InvalidReplicaSetConfig";
     NODE_NOT_FOUND = 74 "NodeNotFound";
     WRITE_CONCERN_FAILED = 64 "WriteConcernFailed";
     CONFIGURATION_IN_PROGRESS = 109 "ConfigurationInProgress";
+    CLIENT_METADATA_DOCUMENT_TOO_LARGE = 185 "ClientMetadataDocumentTooLarge";
+    CLIENT_METADATA_CANNOT_BE_MUTATED = 186 "ClientMetadataCannotBeMutated";
+    FAIL_POINT_SET_FAILED = 266 "FailPointSetFailed";
     PRIMARY_STEPPED_DOWN = 189 "PrimarySteppedDown";
     EXCEEDED_TIME_LIMIT = 262 "ExceededTimeLimit";
     NOT_WRITABLE_PRIMARY = 10107 "NotWritablePrimary";
@@ -164,6 +169,7 @@ codes! {
     CONFLICTING_OPERATION_IN_PROGRESS = 117 "ConflictingOperationInProgress";
     SNAPSHOT_TOO_OLD = 239 "SnapshotTooOld";
     INVALID_RESUME_TOKEN = 260 "InvalidResumeToken";
+    UNSATISFIABLE_COMMIT_QUORUM = 278 "UnsatisfiableCommitQuorum";
     CHANGE_STREAM_FATAL_ERROR = 280 "ChangeStreamFatalError";
     NO_MATCHING_DOCUMENT = 47 "NoMatchingDocument";
     QUERY_PLAN_KILLED = 175 "QueryPlanKilled";

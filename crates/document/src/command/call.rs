@@ -330,6 +330,7 @@ impl<'r> Call<'r> {
                     format!("cannot use non-majority 'w' mode \"{tag}\" when a host is not a member of a replica set");
                 return Err(Error::bad_value(what));
             }
+            // One server has all tags.
             _ => {}
         }
         if concern.is_durable() {
@@ -360,6 +361,12 @@ impl<'r> Call<'r> {
                 let what = format!("No write concern mode named '{tag}' found in replica set configuration");
                 (ErrorCode::UNKNOWN_REPL_WRITE_CONCERN, what, Value::from(&**tag))
             }
+            // No member has tags.
+            Some(Acknowledged::Tags(tags)) => {
+                let tags = Value::Document(tags.view());
+                let what = format!("No write concern mode for the tags {tags} found in replica set configuration");
+                (ErrorCode::UNKNOWN_REPL_WRITE_CONCERN, what, tags)
+            }
             _ => return None,
         };
         let concern = doc! {"w": servers, "wtimeout": concern.timeout_ms, "provenance": "clientSupplied"};
@@ -370,7 +377,8 @@ impl<'r> Call<'r> {
     }
 
     /// How many servers hold the data.
-    fn members(&self) -> i64 {
+    #[must_use]
+    pub fn members(&self) -> i64 {
         1 + self.state.settings.other_members.load(Ordering::Relaxed)
     }
 

@@ -3,7 +3,7 @@
 use super::parse::wrong_type;
 use super::spec::{Access, Declaration, Field, FieldType};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, Fields, Kind, Timestamp, Value, long_of};
+use crate::bson::{Document, DocumentBuf, Fields, Kind, Timestamp, Value, long_of};
 
 /// The command that goes on with a cursor, which reads as the command that opened it.
 pub(super) const GET_MORE: &str = "getMore";
@@ -119,6 +119,8 @@ pub enum Acknowledged {
     Majority,
     /// Those with a tag.
     Tag(String),
+    /// So many for each of the tags.
+    Tags(DocumentBuf),
 }
 
 impl WriteConcern {
@@ -426,12 +428,11 @@ fn acknowledged(value: &Value<'_>) -> Result<Acknowledged> {
     if let Some(name) = value.as_str() {
         return Ok(if name == "majority" { Acknowledged::Majority } else { Acknowledged::Tag(name.to_owned()) });
     }
-    // Tags and how many servers have each: one server has them all.
     if let Value::Document(tags) = value {
         return match tags.elements().find(|tag| !tag.value.kind().is_number()) {
             _ if tags.is_empty() => failed("w as an object must have a tag"),
             Some(_) => failed("w as an object must have numbers"),
-            None => Ok(Acknowledged::Servers(1)),
+            None => Ok(Acknowledged::Tags((*tags).into())),
         };
     }
     match long_of(value).filter(|_| value.as_number().is_some_and(|number| !number.is_nan())) {

@@ -9,7 +9,7 @@ use super::cursors::Known;
 use super::reply::{cursor, cursor_option};
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Kind, Value, equal};
+use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Kind, Value, equal, long_of};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Entry, Index, IndexSpec, Namespace, Schema};
 use crate::session::Scope;
@@ -81,6 +81,7 @@ const KNOWN: [&str; 25] = [
 fn create_indexes(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;
     let specs = specs(call)?;
+    let quorum = commit_quorum(call)?;
     let existed = match &entry {
         Some(Entry::View(_)) => return Err(is_view(&namespace)),
         Some(Entry::Collection(state)) => Some(index_count(&state.schema())),
@@ -104,8 +105,36 @@ fn create_indexes(call: &Call<'_>) -> Result<Reply> {
     reply.append("createdCollectionAutomatically", existed.is_none());
     if added == 0 {
         reply.append("note", "all indexes already exist");
+    } else if let Some(quorum) = quorum.filter(|_| existed.is_some() && !matches!(call.scoped.scope, Scope::Within(_)))
+    {
+        reply.append("commitQuorum", quorum);
     }
     Ok(reply)
+}
+
+/// Which members of a replica set are to have the indexes before they are used; `None` on a standalone server. A write
+/// reaches its members as any other does.
+fn commit_quorum<'r>(call: &Call<'r>) -> Result<Option<Value<'r>>> {
+    if !call.state.options.replica_set {
+        return Ok(None);
+    }
+    let quorum = call.value("commitQuorum").filter(|quorum| !quorum.is_nullish());
+    let quorum = quorum.unwrap_or_else(|| Value::from("votingMembers"));
+    if let Some(name) = quorum.as_str() {
+        if ["votingMembers", "majority"].contains(&name) {
+            return Ok(Some(quorum));
+        }
+        let what = format!("No write concern mode named '{name}' found in replica set configuration");
+        return Err(Error::new(ErrorCode::UNKNOWN_REPL_WRITE_CONCERN, what));
+    }
+    match long_of(&quorum) {
+        Some(count) if count > call.members() => {
+            let what = "Commit quorum cannot be satisfied with the current replica set configuration";
+            Err(Error::new(ErrorCode::UNSATISFIABLE_COMMIT_QUORUM, what))
+        }
+        Some(0..) => Ok(Some(quorum)),
+        _ => Err(Error::new(ErrorCode::FAILED_TO_PARSE, "commitQuorum has to be a non-negative number or a string")),
+    }
 }
 
 /// The specifications of the command.

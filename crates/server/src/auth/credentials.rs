@@ -188,8 +188,9 @@ impl Credential {
     /// `UnsupportedFormat` (12) when a field is missing or makes no sense.
     pub fn parse(document: Document<'_>) -> Result<Self> {
         let fields = Fields::new("credentials", document);
-        let wrong =
-            |name: &str| Error::new(ErrorCode::new(12), format!("the credential's field '{name}' makes no sense"));
+        let wrong = |name: &str| {
+            Error::new(ErrorCode::UNSUPPORTED_FORMAT, format!("the credential's field '{name}' makes no sense"))
+        };
         let bytes = |name: &str| {
             let text = fields.required_text(name)?;
             STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty()).ok_or_else(|| wrong(name))

@@ -96,11 +96,11 @@ fn describe_client(call: &mut Call<'_>) -> Result<()> {
     let Some(client) = call.fields().nested("client")? else { return Ok(()) };
     if call.session.metadata.is_some() {
         let what = "The client metadata document may only be sent in the first hello";
-        return Err(Error::new(ErrorCode::new(186), what));
+        return Err(Error::new(ErrorCode::CLIENT_METADATA_CANNOT_BE_MUTATED, what));
     }
     if client.as_bytes().len() > METADATA_BYTES_MAX {
         let what = format!("The client metadata document must be less then or equal to {METADATA_BYTES_MAX} bytes");
-        return Err(Error::new(ErrorCode::new(184), what));
+        return Err(Error::new(ErrorCode::CLIENT_METADATA_DOCUMENT_TOO_LARGE, what));
     }
     call.session.client.application = application(client).map(str::to_owned);
     call.session.metadata = Some(client.into());

@@ -1,11 +1,13 @@
 //! Configurations of replica sets as documents, as `replSetGetConfig` shows them and `replSetReconfig` takes them.
 
+use std::fmt::Display;
+
 use spinney_document::base::num::nearest_f64;
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, ObjectId, Value};
 use spinney_document::{Error, ErrorCode, Result};
 use spinney_replica::{Config, Member};
 
-use crate::base::fields::{Fields, truth, whole};
+use crate::base::fields::{Fields, truth, whole, wrong_type};
 use crate::peer::address::with_port;
 
 /// The highest priority.
@@ -14,6 +16,16 @@ const PRIORITY_MAX: f64 = 1000.0;
 /// The highest `_id` of a member.
 const ID_MAX: i64 = 255;
 
+/// The settings that are numbers, and cannot be changed: with MongoDB's defaults, which configurations that were copied
+/// from MongoDB have.
+const FIXED_SETTINGS: [(&str, i64); 5] = [
+    ("electionTimeoutMillis", 10_000),
+    ("heartbeatIntervalMillis", 2000),
+    ("heartbeatTimeoutSecs", 10),
+    ("catchUpTimeoutMillis", -1),
+    ("catchUpTakeoverDelayMillis", 30_000),
+];
+
 /// A configuration as a client tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
@@ -21,6 +33,8 @@ pub struct Told {
     pub version: i64,
     /// The members in the order of their ids.
     pub members: Vec<Member>,
+    /// The identity of the set, if it is told.
+    pub set_id: Option<[u8; 12]>,
 }
 
 fn invalid(what: impl Into<String>) -> Error {
@@ -54,19 +68,25 @@ pub fn document(set: &str, term: u64, config: &Config) -> DocumentBuf {
 /// The configuration that a document is.
 ///
 /// # Errors
-/// `InvalidReplicaSetConfig` (93) for what makes no sense, for another set, and for what is not supported: arbiters,
-/// tags, members that follow with a delay or that have no indexes. `TypeMismatch` (14).
+/// `InvalidReplicaSetConfig` (93) for what makes no sense, for another set, for two members with one id or address, and
+/// for what is not supported: arbiters, tags, members that follow with a delay or that have no indexes, and settings of
+/// times and write concerns with other values than MongoDB's defaults. `TypeMismatch` (14).
 pub fn parse(set: &str, document: Document<'_>) -> Result<Told> {
     let fields = Fields::new("config", document);
+    let mut set_id = None;
     for element in document.elements() {
+        let value = element.value;
         match &*element.name.to_str_lossy() {
-            "_id"
-            | "version"
-            | "term"
-            | "members"
-            | "settings"
-            | "protocolVersion"
-            | "writeConcernMajorityJournalDefault" => {}
+            "_id" | "version" | "term" | "members" => {}
+            "settings" if value.is_nullish() => {}
+            "settings" => {
+                let settings = value.as_document().ok_or_else(|| wrong_type("config", "settings", &value, "object"))?;
+                set_id = set_id_of(settings)?;
+            }
+            "protocolVersion" if whole(&value) == Some(1) => {}
+            "protocolVersion" => return Err(only("protocolVersion", "1", &value)),
+            "writeConcernMajorityJournalDefault" if truth(&value) == Some(true) => {}
+            name @ "writeConcernMajorityJournalDefault" => return Err(only(name, "true", &value)),
             other => return Err(invalid(format!("the field '{other}' of a configuration is not supported"))),
         }
     }
@@ -80,8 +100,76 @@ pub fn parse(set: &str, document: Document<'_>) -> Result<Told> {
         member_of(document)
     });
     let mut members = members.collect::<Result<Vec<_>>>()?;
+    check_unique(&members)?;
     members.sort_by_key(|member| member.id);
-    Ok(Told { version: fields.number("version")?.unwrap_or(1), members })
+    Ok(Told { version: fields.number("version")?.unwrap_or(1), members, set_id })
+}
+
+/// The error of a field that has one value only.
+fn only(name: &str, possible: &str, given: &Value<'_>) -> Error {
+    invalid(format!("{name} cannot be changed: it is {possible}, not {given}"))
+}
+
+/// The identity of the set in the settings of a configuration, of which no other can be changed.
+fn set_id_of(settings: Document<'_>) -> Result<Option<[u8; 12]>> {
+    let mut set_id = None;
+    for element in settings.elements() {
+        let (name, value) = (element.name.to_str_lossy(), element.value);
+        let refused = |possible: &str| Err(only(&format!("settings.{name}"), possible, &value));
+        let fixed = FIXED_SETTINGS.iter().find(|(fixed, _)| *fixed == name).map(|(_, default)| *default);
+        if let Some(default) = fixed {
+            if value.as_f64() != Some(nearest_f64(default)) {
+                return refused(&default.to_string());
+            }
+            continue;
+        }
+        match &*name {
+            "chainingAllowed" if truth(&value) != Some(true) => return refused("true"),
+            "getLastErrorModes" if value.as_document().is_none_or(|modes| !modes.is_empty()) => return refused("{}"),
+            "getLastErrorDefaults" if !value.as_document().is_some_and(is_default_concern) => {
+                return refused("{w: 1, wtimeout: 0}");
+            }
+            "replicaSetId" => match value {
+                Value::ObjectId(id) => set_id = Some(id.bytes()),
+                _ => return Err(wrong_type("config", "settings.replicaSetId", &value, "objectId")),
+            },
+            "chainingAllowed" | "getLastErrorModes" | "getLastErrorDefaults" => {}
+            other => return Err(invalid(format!("the field 'settings.{other}' is not supported"))),
+        }
+    }
+    Ok(set_id)
+}
+
+/// Whether a write concern is that of writes which tell none, as old configurations have it.
+fn is_default_concern(concern: Document<'_>) -> bool {
+    concern.elements().all(|element| {
+        let default = match &*element.name.to_str_lossy() {
+            "w" => 1.0,
+            "wtimeout" => 0.0,
+            _ => return false,
+        };
+        element.value.as_f64() == Some(default)
+    })
+}
+
+/// Checks that no two members have one id or address.
+fn check_unique(members: &[Member]) -> Result<()> {
+    for (at, member) in members.iter().enumerate() {
+        let found = |field: &str, before: usize, value: &dyn Display| {
+            let what = format!(
+                "Found two member configurations with same {field} field, members.{before}.{field} == \
+                 members.{at}.{field} == {value}"
+            );
+            Err(invalid(what))
+        };
+        if let Some(before) = members[..at].iter().position(|other| other.host == member.host) {
+            return found("host", before, &member.host);
+        }
+        if let Some(before) = members[..at].iter().position(|other| other.id == member.id) {
+            return found("_id", before, &member.id);
+        }
+    }
+    Ok(())
 }
 
 fn member_of(document: Document<'_>) -> Result<Member> {
@@ -147,7 +235,7 @@ mod tests {
         members[2].priority_thousandths = 0;
         let config = Config { version: 4, set_id: [7; 12], members };
         let told = parse("rs0", document("rs0", 3, &config).view()).unwrap();
-        assert_eq!((told.version, told.members), (4, config.members.clone()));
+        assert_eq!((told.version, told.members, told.set_id), (4, config.members.clone(), Some([7; 12])));
         // A shell that adds 1 to a number of 64 bits gets a text.
         let shown = document("rs0", 3, &config);
         assert!(["version", "term"].iter().all(|name| matches!(shown.view().get(name), Some(Value::Int32(_)))));
@@ -181,6 +269,66 @@ mod tests {
             r#"{"_id": "rs0", "members": [], "configsvr": true}"#,
         ] {
             assert_eq!(parsed(json).unwrap_err().code(), ErrorCode::INVALID_REPLICA_SET_CONFIG, "{json}");
+        }
+    }
+
+    #[test]
+    fn settings_have_the_defaults_of_mongodb_or_are_refused_by_their_names() {
+        let with =
+            |more: &str| parsed(&format!(r#"{{"_id": "rs0", "members": [{{"_id": 1, "host": "a:1"}}], {more}}}"#));
+        let copied = r#""term": 12, "protocolVersion": 1, "writeConcernMajorityJournalDefault": true, "settings": {
+            "chainingAllowed": true, "heartbeatIntervalMillis": 2000, "heartbeatTimeoutSecs": 10,
+            "electionTimeoutMillis": 10000, "catchUpTimeoutMillis": -1, "catchUpTakeoverDelayMillis": 30000,
+            "getLastErrorModes": {}, "getLastErrorDefaults": {"w": 1, "wtimeout": 0},
+            "replicaSetId": {"$oid": "0102030405060708090a0b0c"}}"#;
+        assert_eq!(with(copied).unwrap().set_id, Some([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]));
+        assert_eq!(with(r#""settings": null"#).unwrap().set_id, None);
+        for (setting, possible) in [
+            (r#""electionTimeoutMillis": 5000"#, "it is 10000, not 5000"),
+            (r#""heartbeatIntervalMillis": 1000"#, "it is 2000, not 1000"),
+            (r#""heartbeatTimeoutSecs": 11"#, "it is 10, not 11"),
+            (r#""catchUpTimeoutMillis": 0"#, "it is -1, not 0"),
+            (r#""catchUpTakeoverDelayMillis": "x""#, "it is 30000, not"),
+            (r#""chainingAllowed": false"#, "it is true, not false"),
+            (r#""getLastErrorModes": {"m": {"dc": 2}}"#, "it is {}, not"),
+            (r#""getLastErrorDefaults": {"w": 2, "wtimeout": 0}"#, "it is {w: 1, wtimeout: 0}, not"),
+            (r#""getLastErrorDefaults": {"w": 1, "j": true}"#, "it is {w: 1, wtimeout: 0}, not"),
+            (r#""colour": "red""#, "is not supported"),
+        ] {
+            let error = with(&format!(r#""settings": {{{setting}}}"#)).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::INVALID_REPLICA_SET_CONFIG, "{setting}");
+            let name = setting.split('"').nth(1).unwrap();
+            let message = error.message();
+            assert!(message.contains(&format!("settings.{name}")) && message.contains(possible), "{message}");
+        }
+        for (field, told) in [
+            (r#""protocolVersion": 0"#, "protocolVersion cannot be changed: it is 1, not 0"),
+            (
+                r#""writeConcernMajorityJournalDefault": false"#,
+                "writeConcernMajorityJournalDefault cannot be changed: it is true, not false",
+            ),
+            (r#""colour": 1"#, "the field 'colour' of a configuration is not supported"),
+        ] {
+            let error = with(field).unwrap_err();
+            assert_eq!((error.code(), error.message()), (ErrorCode::INVALID_REPLICA_SET_CONFIG, told));
+        }
+    }
+
+    #[test]
+    fn two_members_with_one_address_or_id_are_told_with_what_they_share() {
+        for (second, told) in [
+            (
+                r#"{"_id": 8, "host": "a:1"}"#,
+                "Found two member configurations with same host field, members.0.host == members.1.host == a:1",
+            ),
+            (
+                r#"{"_id": 1, "host": "b:1"}"#,
+                "Found two member configurations with same _id field, members.0._id == members.1._id == 1",
+            ),
+        ] {
+            let json = format!(r#"{{"_id": "rs0", "members": [{{"_id": 1, "host": "a:1"}}, {second}]}}"#);
+            let error = parsed(&json).unwrap_err();
+            assert_eq!((error.code(), error.message()), (ErrorCode::INVALID_REPLICA_SET_CONFIG, told));
         }
     }
 }

@@ -1,23 +1,27 @@
 //! What a member of a replica set tells of the set: `replSetGetStatus`, `replSetGetConfig`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Timestamp, Value};
 use spinney_document::{Error, ErrorCode, Result};
 use spinney_replica::{Config, Member, MemberStatus, Role, Status};
+use spinney_wire::Failure;
 
 use super::handshake::optime;
 use super::replica_config;
 use super::spec::Call;
 use crate::base::clock::{monotonic, now_ms};
 use crate::state::Server;
-use crate::state::replica::{Replica, Standing, millis, standing};
+use crate::state::replica::{Replica, Standing, answers, millis, standing};
 
 /// How long a secondary waits for what the primary knows of the members.
 const ASK_PRIMARY: Duration = Duration::from_millis(1500);
 
-/// A member that has not answered for this time is told to be down.
-const DOWN_AFTER: Duration = Duration::from_secs(2);
+/// How long a secondary waits for what the other members say of themselves, when no primary tells of them.
+const ASK_OTHERS: Duration = Duration::from_millis(1500);
+
+/// The number and the name of the state of a member that does not answer.
+const DOWN: (i32, &str) = (8, "(not reachable/healthy)");
 
 /// The name of the set, or the error of a standalone server.
 pub(super) fn set_of(server: &Server) -> Result<&str> {
@@ -40,7 +44,6 @@ fn state_of(status: &Status) -> (i32, &'static str) {
         (_, Standing::Primary) => (1, "PRIMARY"),
         (_, Standing::Secondary) => (2, "SECONDARY"),
         (Role::Uninitiated, _) => (0, "STARTUP"),
-        (Role::Removed, _) => (10, "REMOVED"),
         _ => (3, "RECOVERING"),
     }
 }
@@ -57,7 +60,8 @@ fn append_optime(reply: &mut DocumentBuilder, name: &str, (ts, term): (Timestamp
 /// `replSetGetStatus`.
 ///
 /// # Errors
-/// `NoReplicationEnabled` (76) for a standalone server, `NotYetInitialized` (94) for a member without a configuration.
+/// `NoReplicationEnabled` (76) for a standalone server, `NotYetInitialized` (94) for a member without a configuration,
+/// `InvalidReplicaSetConfig` (93) for one that was removed.
 pub fn status(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     let set = set_of(call.server)?;
     match call.server.replica() {
@@ -90,6 +94,10 @@ fn status_of_the_only_member(call: &Call<'_>, set: &str) -> DocumentBuilder {
 fn status_of_several(call: &Call<'_>, set: &str, replica: &Replica) -> Result<DocumentBuilder> {
     let status = replica.node.status();
     let config = config_of(&status)?;
+    if status.role == Role::Removed {
+        let what = "Our replica set config is invalid or we are not a member of it";
+        return Err(Error::new(ErrorCode::INVALID_REPLICA_SET_CONFIG, what));
+    }
     let voters = config.members.iter().filter(|member| member.votes).count();
     let voters = i32::try_from(voters).unwrap_or(i32::MAX);
     let mut reply = DocumentBuilder::new();
@@ -112,28 +120,105 @@ fn status_of_several(call: &Call<'_>, set: &str, replica: &Replica) -> Result<Do
         append_optime(&mut reply, name, optime(index, status.applied_term));
     }
     reply.close();
-    let of_primary = members_by_primary(replica, &status);
-    reply.open_array("members");
-    for member in &config.members {
-        let told = of_primary.as_ref().and_then(|all| member_of(all.view(), member));
-        if Some(member.id) == status.me {
-            append_own(&mut reply, call, replica, &status, member);
-        } else if let Some(told) = told {
-            reply.push_document().append_all(told.view()).close();
-        } else {
-            append_other(&mut reply, replica, &status, member);
-        }
-    }
-    reply.close();
+    append_members(&mut reply, call, replica, &status, config);
     Ok(reply)
 }
 
-/// What the primary tells of the members, when it is another one.
-fn members_by_primary(replica: &Replica, status: &Status) -> Option<DocumentBuf> {
+/// The members: as the primary tells of them, or as this one hears of them.
+fn append_members(reply: &mut DocumentBuilder, call: &Call<'_>, replica: &Replica, status: &Status, config: &Config) {
+    let of_primary = members_by_primary(replica, status);
+    let until = monotonic() + ASK_OTHERS;
+    reply.open_array("members");
+    for member in &config.members {
+        if status.me == Some(member.id) {
+            append_own(reply, call, replica, status, member);
+            continue;
+        }
+        let is_primary = status.primary == Some(member.id);
+        let heard = match &of_primary {
+            Some(Ok(told)) => match member_of(told.view(), member) {
+                Some(told) => {
+                    reply.push_document().append_all(told.view()).close();
+                    continue;
+                }
+                None => Heard::by_asking(replica, member, until),
+            },
+            Some(Err(why)) if is_primary => Heard::down(why.clone()),
+            None if status.role == Role::Primary => Heard::by_primary(status, member),
+            _ => Heard::by_asking(replica, member, until),
+        };
+        append_other(reply, replica, status, member, &heard);
+    }
+    reply.close();
+}
+
+/// What the primary tells of the members, or why it cannot be reached, when another member is the primary.
+fn members_by_primary(replica: &Replica, status: &Status) -> Option<std::result::Result<DocumentBuf, String>> {
     let primary = status.primary_host().filter(|_| status.primary != status.me)?;
     let mut command = DocumentBuilder::new();
     command.append("replSetGetStatus", 1);
-    replica.members.run(primary, command, ASK_PRIMARY).ok()
+    match replica.members.run(primary, command, ASK_PRIMARY) {
+        Ok(reply) => Some(Ok(reply)),
+        Err(error @ Failure::Connection(_)) => Some(Err(error.to_string())),
+        // It may be no primary, or no member, any more.
+        Err(Failure::Refused(..)) => None,
+    }
+}
+
+/// What this member hears of another one.
+#[derive(Debug)]
+struct Heard {
+    /// The number and the name of its state.
+    state: (i32, &'static str),
+    /// The time since it last answered.
+    contact: Option<Duration>,
+    /// How long it took to answer.
+    ping: Option<Duration>,
+    /// What is wrong with it, as far as that is known.
+    message: String,
+}
+
+impl Heard {
+    /// Of a member that does not answer.
+    const fn down(why: String) -> Self {
+        Self { state: DOWN, contact: None, ping: None, message: why }
+    }
+
+    /// Of a member that the primary, which this one is, sends entries to.
+    fn by_primary(status: &Status, member: &Member) -> Self {
+        let known = status.members.iter().find(|known| known.id == member.id);
+        let contact = known.and_then(|known| known.last_contact);
+        let refused = known.and_then(|known| known.refused.clone());
+        if known.is_some_and(answers) {
+            return Self { state: (2, "SECONDARY"), contact, ping: None, message: refused.unwrap_or_default() };
+        }
+        let silent = contact.map(|contact| format!("no answer for {} seconds", contact.as_secs()));
+        Self { contact, ..Self::down(refused.or(silent).unwrap_or_default()) }
+    }
+
+    /// Of a member that is asked now: only the primary hears of the others all the time.
+    fn by_asking(replica: &Replica, member: &Member, until: Instant) -> Self {
+        let begun = monotonic();
+        let left = until.saturating_duration_since(begun);
+        if left.is_zero() {
+            return Self::down("other members did not answer in time: this one was not asked".to_owned());
+        }
+        let mut hello = DocumentBuilder::new();
+        hello.append("hello", 1);
+        match replica.members.run(&member.host, hello, left) {
+            Err(error) => Self::down(error.to_string()),
+            Ok(reply) => {
+                let is = |name: &str| reply.view().get(name) == Some(Value::Bool(true));
+                let state = match (is("isWritablePrimary"), is("secondary")) {
+                    (true, _) => (1, "PRIMARY"),
+                    (false, true) => (2, "SECONDARY"),
+                    (false, false) => (3, "RECOVERING"),
+                };
+                let ping = Some(monotonic().duration_since(begun));
+                Self { state, contact: Some(Duration::ZERO), ping, message: String::new() }
+            }
+        }
+    }
 }
 
 /// What a reply of the primary tells of a member.
@@ -153,7 +238,16 @@ fn append_head(reply: &mut DocumentBuilder, member: &Member, health: f64, state:
     reply.append("health", health).append("state", state.0).append("stateStr", state.1);
 }
 
-fn append_tail(reply: &mut DocumentBuilder, status: &Status, member: &Member) {
+fn append_tail(
+    reply: &mut DocumentBuilder,
+    status: &Status,
+    member: &Member,
+    (message, source): (&str, Option<&Member>),
+) {
+    reply.append("lastHeartbeatMessage", message);
+    reply.append("syncSourceHost", source.map_or("", |source| &source.host));
+    reply.append("syncSourceId", source.map_or(Value::Int32(-1), |source| replica_config::number(source.id)));
+    reply.append("infoMessage", "");
     let known = status.members.iter().find(|known| known.id == member.id);
     if let Some((version, format)) = known.and_then(|known| known.program.as_ref()) {
         reply.append("programVersion", version.as_str()).append("replicationFormat", i64::from(*format));
@@ -172,34 +266,31 @@ fn append_own(reply: &mut DocumentBuilder, call: &Call<'_>, replica: &Replica, s
     if standing(status) == Standing::Primary {
         reply.append("electionTime", optime(status.term, 0).0);
     }
-    append_tail(reply, status, member);
-    reply.append("self", true).append("lastHeartbeatMessage", status.failure.as_deref().unwrap_or_default()).close();
+    let source = status.primary.filter(|primary| *primary != member.id);
+    let source = source.and_then(|primary| status.config.as_ref()?.by_id(primary));
+    append_tail(reply, status, member, (status.failure.as_deref().unwrap_or_default(), source));
+    reply.append("self", true).close();
 }
 
 /// What this member knows itself of another.
-fn append_other(reply: &mut DocumentBuilder, replica: &Replica, status: &Status, member: &Member) {
+fn append_other(reply: &mut DocumentBuilder, replica: &Replica, status: &Status, member: &Member, heard: &Heard) {
+    let up = heard.state != DOWN;
+    append_head(reply, member, if up { 1.0 } else { 0.0 }, heard.state);
+    let uptime = replica.up_for(member.id, up).as_secs();
+    reply.append("uptime", i64::try_from(uptime).unwrap_or(i64::MAX));
     let known = status.members.iter().find(|known| known.id == member.id);
-    let contact = known.and_then(|known| known.last_contact);
-    let up = contact.is_some_and(|contact| contact < DOWN_AFTER);
-    let state = match (status.primary == status.me, up) {
-        (true, true) => (2, "SECONDARY"),
-        (true, false) => (8, "(not reachable/healthy)"),
-        // Only the primary hears of the others.
-        (false, _) => (6, "UNKNOWN"),
-    };
-    append_head(reply, member, if up { 1.0 } else { 0.0 }, state);
     if let Some(MemberStatus { matched: Some(matched), .. }) = known {
         append_optime(reply, "optime", optime(*matched, status.applied_term));
         let lag = millis(replica.lag(status, *matched));
         reply.append("optimeDate", Value::DateTime(now_ms().saturating_sub(lag)));
     }
-    if let Some(contact) = contact {
+    if let Some(contact) = heard.contact {
         reply.append("lastHeartbeat", Value::DateTime(now_ms().saturating_sub(millis(contact))));
     }
-    append_tail(reply, status, member);
-    if let Some(refused) = known.and_then(|known| known.refused.as_deref()) {
-        reply.append("lastHeartbeatMessage", refused);
+    if let Some(ping) = heard.ping {
+        reply.append("pingMs", millis(ping));
     }
+    append_tail(reply, status, member, (&heard.message, None));
     reply.close();
 }
 

@@ -1,9 +1,10 @@
 //! The threads of a server that is a member of a replica set: one takes note of what the member is, so that clients
 //! hear of it, and one forms the set when that is this member's to do.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use spinney_document::bson::DocumentBuilder;
 use spinney_replica::{Role, Status};
@@ -17,6 +18,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// How long a copy of the database may take to be complete when all its files are there.
 const COPY: Duration = Duration::from_secs(5);
+
+/// After what time a warning that did not change is logged again.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 /// How long another member may take to say whether it is part of a set.
 const ASK: Duration = Duration::from_secs(1);
@@ -75,12 +79,19 @@ fn publish(server: &Server, before: Option<&Status>, status: &Arc<Status>) {
     }
 }
 
-/// Forms the set of the members that the server was started with, unless one of them is part of a set already: then
-/// its primary makes this member part of it again.
+/// Forms the set of the members that the server was started with, when this is the first of them and none of them is
+/// part of a set already: otherwise the primary makes this member part of its set.
 pub(super) fn form(server: &Arc<Server>, replica: &Replica) {
+    let own = replica.node.settings().host.as_str();
+    let (mut told, first) = (Told::default(), replica.first_members.first().map_or(own, |first| &first.host));
+    if first != own {
+        if replica.node.status().role == Role::Uninitiated {
+            server.log.info("the member waits for another one, which forms the replica set", &[("member", first)]);
+        }
+        return;
+    }
     while !server.topology.is_ending() && replica.node.status().role == Role::Uninitiated {
-        let own = replica.node.settings().host.as_str();
-        let others: Vec<_> = replica.forms.iter().filter(|member| member.host != own).collect();
+        let others: Vec<_> = replica.first_members.iter().filter(|member| member.host != own).collect();
         let answers = others.iter().map(|member| {
             let mut hello = DocumentBuilder::new();
             hello.append("hello", 1);
@@ -88,12 +99,15 @@ pub(super) fn form(server: &Arc<Server>, replica: &Replica) {
             Some(reply.view().get("setName").is_some())
         });
         let answers: Vec<bool> = answers.flatten().collect();
-        let majority = 1 + answers.len() > replica.forms.len() / 2;
+        let majority = 1 + answers.len() > replica.first_members.len() / 2;
         if majority && answers.iter().all(|is_part| !is_part) {
-            match replica.node.initiate(replica.forms.clone()) {
+            match replica.node.initiate(replica.first_members.clone()) {
                 Ok(()) => return server.log.info("the replica set is formed", &[("by", own)]),
                 Err(error) => {
-                    server.log.warning("the replica set cannot be formed", &[("why", &error.to_string())]);
+                    let why = error.to_string();
+                    if told.is_due(&why, monotonic()) {
+                        server.log.warning("the replica set cannot be formed", &[("why", &why)]);
+                    }
                 }
             }
         }
@@ -101,5 +115,37 @@ pub(super) fn form(server: &Arc<Server>, replica: &Replica) {
         if server.ending.is_asked() {
             return;
         }
+    }
+}
+
+/// What was logged of something that is tried again and again, and when.
+#[derive(Debug, Default)]
+struct Told(BTreeMap<String, Instant>);
+
+impl Told {
+    /// Whether a text is to be logged: it was not for a while.
+    fn is_due(&mut self, text: &str, now: Instant) -> bool {
+        self.0.retain(|_, at| now.duration_since(*at) < TELL_AGAIN);
+        let is_due = !self.0.contains_key(text);
+        if is_due {
+            self.0.insert(text.to_owned(), now);
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_wrong_again_and_again_is_told_when_it_changes_and_once_a_minute() {
+        let (mut told, begun) = (Told::default(), monotonic());
+        let due: Vec<u64> = (0..600).filter(|tick| told.is_due("a", begun + PAUSE * *tick)).map(u64::from).collect();
+        assert_eq!(due, [0, 240, 480]);
+        let mut told = Told::default();
+        assert!(told.is_due("a", begun) && told.is_due("b", begun));
+        assert!(!told.is_due("a", begun + PAUSE) && !told.is_due("b", begun + PAUSE));
+        assert!(told.is_due("a", begun + TELL_AGAIN));
     }
 }

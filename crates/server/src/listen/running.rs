@@ -69,7 +69,7 @@ pub fn start(service: Service, settings: Settings, log: Log, sockets: Vec<Listen
             let (server, replica) = (Arc::clone(&server), Arc::clone(&replica));
             move || follow(&server, &replica)
         })?;
-        if !replica.forms.is_empty() {
+        if !replica.first_members.is_empty() {
             let server = Arc::clone(&server);
             running.begin("forming", move || form(&server, &replica))?;
         }

@@ -96,7 +96,7 @@ impl FailPoints {
     /// Sets a fail point; how often it was met before.
     ///
     /// # Errors
-    /// `FailPointSetFailed` (77) for one that is not known, `BadValue` (2) for a mode that is none, `TypeMismatch`
+    /// `FailPointSetFailed` (266) for one that is not known, `BadValue` (2) for a mode that is none, `TypeMismatch`
     /// (14).
     pub fn configure(&self, name: &str, mode: Value<'_>, data: Document<'_>) -> Result<i64> {
         let mode = Mode::parse(mode)?;
@@ -111,7 +111,7 @@ impl FailPoints {
             return self.configure_lost_cursor(mode, data);
         }
         if name != "failCommand" {
-            return Err(Error::new(ErrorCode::new(77), format!("the fail point {name} is not there")));
+            return Err(Error::new(ErrorCode::FAIL_POINT_SET_FAILED, format!("the fail point {name} is not there")));
         }
         let data = if mode == Mode::Off { None } else { Some(FailData::parse(data)?) };
         let mut point = self.fail_command.lock();
@@ -420,6 +420,6 @@ mod tests {
     fn a_fail_point_that_is_not_known_is_refused() {
         let points = FailPoints::default();
         let error = points.configure("other", Value::from("off"), Document::empty()).unwrap_err();
-        assert_eq!(error.code().number(), 77);
+        assert_eq!(error.code(), ErrorCode::FAIL_POINT_SET_FAILED);
     }
 }

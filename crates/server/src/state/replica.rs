@@ -4,12 +4,12 @@
 //!
 //! The latch of the progress is held for a moment only.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use spinney_replica::{Member, Node, Role, Status};
+use spinney_replica::{Member, MemberStatus, Node, Role, Status};
 
 use crate::base::clock::monotonic;
 use crate::peer::Members;
@@ -20,6 +20,9 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(200);
 /// How many samples are kept: those of twenty minutes, or of a longer time with pauses.
 const SAMPLES_MAX: usize = 6000;
 
+/// A member that has not answered the primary for this time is down.
+const DOWN_AFTER: Duration = Duration::from_secs(2);
+
 /// The member of a replica set that this server is.
 #[derive(Debug)]
 pub struct Replica {
@@ -27,8 +30,9 @@ pub struct Replica {
     pub node: Node,
     /// The way to the other members.
     pub members: Arc<Members>,
-    /// The members of a set that this one forms when none of them is part of one yet; empty when others do that.
-    pub forms: Vec<Member>,
+    /// The members that the server was started with: the first of them forms the set when none of them is part of one
+    /// yet. Empty when the server is to be made part of a set.
+    pub first_members: Vec<Member>,
     progress: Mutex<Progress>,
 }
 
@@ -38,6 +42,8 @@ struct Progress {
     ends: VecDeque<(Instant, u64)>,
     /// When this member was last known to have applied all that the set has agreed on.
     current: Instant,
+    /// Since when other members answer, by their ids.
+    up_since: BTreeMap<u64, Instant>,
 }
 
 /// What a member is to clients.
@@ -61,15 +67,22 @@ pub fn standing(status: &Status) -> Standing {
     }
 }
 
+/// Whether a member answers the primary, as far as that knows.
+#[must_use]
+pub fn answers(member: &MemberStatus) -> bool {
+    member.last_contact.is_some_and(|contact| contact < DOWN_AFTER)
+}
+
 impl Replica {
     /// The member of a node.
     #[must_use]
-    pub fn new(node: Node, members: Arc<Members>, forms: Vec<Member>) -> Self {
-        let progress = Progress { ends: VecDeque::new(), current: monotonic() };
-        Self { node, members, forms, progress: Mutex::new(progress) }
+    pub fn new(node: Node, members: Arc<Members>, first_members: Vec<Member>) -> Self {
+        let progress = Progress { ends: VecDeque::new(), current: monotonic(), up_since: BTreeMap::new() };
+        Self { node, members, first_members, progress: Mutex::new(progress) }
     }
 
-    /// Takes note of where the log ends, and whether this member has applied what the set has agreed on.
+    /// Takes note of where the log ends, whether this member has applied what the set has agreed on, and which members
+    /// answer.
     pub fn note(&self, status: &Status) {
         let now = monotonic();
         let mut progress = self.progress.lock();
@@ -85,6 +98,17 @@ impl Replica {
         if follows && status.applied >= status.committed {
             progress.current = now;
         }
+        if status.role == Role::Primary {
+            for member in &status.members {
+                progress.up_for(member.id, answers(member), now);
+            }
+        }
+    }
+
+    /// For how long a member has answered, as far as this one knows; zero when it does not.
+    #[must_use]
+    pub fn up_for(&self, id: u64, answers: bool) -> Duration {
+        self.progress.lock().up_for(id, answers, monotonic())
     }
 
     /// For how long this member has not had all that the set has agreed on, as far as it knows.
@@ -105,6 +129,16 @@ impl Replica {
         let first_missing = progress.ends.partition_point(|(_, end)| *end <= matched);
         let since = progress.ends.get(first_missing).map(|(at, _)| *at);
         since.map_or(Duration::ZERO, |since| monotonic().duration_since(since))
+    }
+}
+
+impl Progress {
+    fn up_for(&mut self, id: u64, answers: bool, now: Instant) -> Duration {
+        if !answers {
+            self.up_since.remove(&id);
+            return Duration::ZERO;
+        }
+        now.duration_since(*self.up_since.entry(id).or_insert(now))
     }
 }
 

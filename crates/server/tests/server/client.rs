@@ -2,16 +2,21 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use spinney::env::sim::SimEnv;
+use spinney_document::base::System;
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
-use spinney_document::command::Service;
+use spinney_document::command::{Service, ServiceOptions};
 use spinney_document::{Database, doc};
+use spinney_replica::Node;
 use spinney_server::auth::Mechanism;
 use spinney_server::base::log::Log;
+use spinney_server::peer::{Link, Members};
+use spinney_server::state::Replica;
 use spinney_server::{Listening, Running, Settings, start};
 use spinney_wire::compress::{compress, decompress};
 use spinney_wire::query::{Reply, query_body};
@@ -45,6 +50,27 @@ impl TestServer {
         let options = spinney::Options::default().memory_bytes(4 << 20);
         let engine = spinney::Database::builder("/db").env(disk.env()).options(options).open().unwrap();
         Self::of(Database::with_engine(engine).unwrap(), TempDir::new().unwrap(), |_| {}, |_| Vec::new())
+    }
+
+    /// A server that is a member of a set, which it is made part of by commands.
+    pub(crate) fn member() -> Self {
+        let dir = TempDir::new().unwrap();
+        let options = spinney::Options::default().memory_bytes(64 << 20).durability(spinney::Durability::Buffered);
+        let engine = spinney::Database::open(dir.path().join("db"), options).unwrap();
+        let listening = Listening::tcp("127.0.0.1:0").unwrap();
+        let address = listening.address();
+        let members = Arc::new(Members::new(Link::default()));
+        let own = spinney_replica::Settings::new("rs", address.as_str());
+        let node = Node::open(&engine, own, Arc::clone(&members) as Arc<_>).unwrap();
+        let db = Database::with_committer(engine, Arc::new(System), node.committer()).unwrap();
+        node.run(&db).unwrap();
+        let mut settings = Settings::default();
+        settings.replica_set = Some("rs".to_owned());
+        settings.replica = Some(Arc::new(Replica::new(node, members, Vec::new())));
+        let options = ServiceOptions { replica_set: true, ..ServiceOptions::default() };
+        let service = Service::with_options(db, options);
+        let running = start(service, settings, Log::memory(true), vec![listening]).unwrap();
+        Self { running: Some(running), address, dir }
     }
 
     fn of(

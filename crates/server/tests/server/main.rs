@@ -9,4 +9,5 @@ mod disk;
 mod hostile;
 mod metrics;
 mod old;
+mod replica;
 mod tls;
