@@ -94,10 +94,7 @@ fn status_of_the_only_member(call: &Call<'_>, set: &str) -> DocumentBuilder {
 fn status_of_several(call: &Call<'_>, set: &str, replica: &Replica) -> Result<DocumentBuilder> {
     let status = replica.node.status();
     let config = config_of(&status)?;
-    if status.role == Role::Removed {
-        let what = "Our replica set config is invalid or we are not a member of it";
-        return Err(Error::new(ErrorCode::INVALID_REPLICA_SET_CONFIG, what));
-    }
+    check_part(status.role)?;
     let voters = config.members.iter().filter(|member| member.votes).count();
     let voters = i32::try_from(voters).unwrap_or(i32::MAX);
     let mut reply = DocumentBuilder::new();
@@ -122,6 +119,12 @@ fn status_of_several(call: &Call<'_>, set: &str, replica: &Replica) -> Result<Do
     reply.close();
     append_members(&mut reply, call, replica, &status, config);
     Ok(reply)
+}
+
+/// Checks that this member was not removed from the set.
+fn check_part(role: Role) -> Result<()> {
+    let what = "Our replica set config is invalid or we are not a member of it";
+    if role == Role::Removed { Err(Error::new(ErrorCode::INVALID_REPLICA_SET_CONFIG, what)) } else { Ok(()) }
 }
 
 /// The members: as the primary tells of them, or as this one hears of them.
@@ -323,5 +326,18 @@ pub(super) fn config_document(server: &Server) -> Result<DocumentBuf> {
             let status = replica.node.status();
             Ok(replica_config::document(set, status.term, config_of(&status)?))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removed_member_has_no_status() {
+        assert!([Role::Primary, Role::Secondary, Role::Recovering].iter().all(|role| check_part(*role).is_ok()));
+        let error = check_part(Role::Removed).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::INVALID_REPLICA_SET_CONFIG);
+        assert_eq!(error.message(), "Our replica set config is invalid or we are not a member of it");
     }
 }

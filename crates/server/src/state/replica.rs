@@ -147,3 +147,19 @@ impl Progress {
 pub fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_up_since_it_answered_again() {
+        let now = monotonic();
+        let mut progress = Progress { ends: VecDeque::new(), current: now, up_since: BTreeMap::new() };
+        let seconds = [(0, true, 0), (5, true, 5), (6, false, 0), (9, true, 0), (10, true, 1)];
+        for (at, answers, up) in seconds {
+            let up_for = progress.up_for(1, answers, now + Duration::from_secs(at));
+            assert_eq!(up_for, Duration::from_secs(up), "at {at}");
+        }
+    }
+}

@@ -55,7 +55,7 @@ impl TestServer {
     /// A server that is a member of a set, which it is made part of by commands.
     pub(crate) fn member() -> Self {
         let dir = TempDir::new().unwrap();
-        let options = spinney::Options::default().memory_bytes(64 << 20).durability(spinney::Durability::Buffered);
+        let options = spinney::Options::default().memory_bytes(64 << 20).log_keep_bytes(64 << 20);
         let engine = spinney::Database::open(dir.path().join("db"), options).unwrap();
         let listening = Listening::tcp("127.0.0.1:0").unwrap();
         let address = listening.address();

@@ -51,43 +51,6 @@ fn a_replica_set_of_one_has_a_primary_and_a_time() {
 }
 
 #[test]
-fn tags_and_quorums_are_of_the_members_that_a_set_has() {
-    let server = TestServer::new(|settings| settings.replica_set = Some("rs".to_owned()));
-    let mut client = server.client();
-    for tags in [r#"{"dc": 3}"#, r#""nosuchtag""#] {
-        let insert = format!(r#"{{"insert": "c", "documents": [{{}}], "writeConcern": {{"w": {tags}}}}}"#);
-        let reply = client.ok("app", &insert);
-        let error = reply.view().get("writeConcernError").and_then(|value| value.as_document()).unwrap();
-        assert_eq!(
-            error.get("codeName").and_then(|value| value.as_str()),
-            Some("UnknownReplWriteConcern"),
-            "{reply:?}"
-        );
-    }
-    assert_eq!(number(&client.ok("app", r#"{"count": "c"}"#), "n"), 2);
-    let alone = TestServer::new(|_| {});
-    let insert = r#"{"insert": "c", "documents": [{}], "writeConcern": {"w": {"dc": 3}}}"#;
-    assert!(alone.client().ok("app", insert).view().get("writeConcernError").is_none());
-    let create = |field: &str, quorum: &str| {
-        let index = format!(r#"{{"key": {{"{field}": 1}}, "name": "{field}"}}"#);
-        format!(r#"{{"createIndexes": "c", "indexes": [{index}]{quorum}}}"#)
-    };
-    for (field, quorum, told) in [
-        ("a", "", Some(r#""votingMembers""#)),
-        ("a", "", None),
-        ("b", r#", "commitQuorum": "majority""#, Some(r#""majority""#)),
-        ("d", r#", "commitQuorum": 1"#, Some("1")),
-    ] {
-        let reply = client.ok("app", &create(field, quorum));
-        assert_eq!(reply.view().get("commitQuorum").map(|value| value.to_string()).as_deref(), told, "{field}");
-    }
-    for (quorum, code) in [("2", 278), (r#""x""#, 79), ("-1", 9), ("{}", 9)] {
-        assert_eq!(client.code("app", &create("e", &format!(r#", "commitQuorum": {quorum}"#))), code, "{quorum}");
-    }
-    assert!(alone.client().ok("app", &create("a", "")).view().get("commitQuorum").is_none());
-}
-
-#[test]
 fn the_configuration_of_a_set_is_read_where_mongodb_stores_it() {
     let server = TestServer::new(|settings| settings.replica_set = Some("rs".to_owned()));
     let mut client = server.client();

@@ -41,13 +41,23 @@ fn initiate(server: &TestServer, config: &str) {
     });
 }
 
-/// What a server tells of another member.
-fn told_of(server: &TestServer, other: &TestServer) -> DocumentBuf {
-    let status = server.client().ok("admin", r#"{"replSetGetStatus": 1}"#);
-    let members = status.view().get("members").and_then(|members| members.as_array()).unwrap();
+/// What a server tells of another member, if it is part of the set.
+fn told_of(server: &TestServer, other: &TestServer) -> Option<DocumentBuf> {
+    let status = server.client().json("admin", r#"{"replSetGetStatus": 1}"#);
+    let members = status.view().get("members").and_then(|members| members.as_array())?;
     let mut members = members.values().filter_map(|member| member.as_document());
     let is_other = |name: Option<Value<'_>>| name.and_then(|name| name.as_str()) == Some(&*other.address);
-    members.find(|member| is_other(member.get("name"))).unwrap().into()
+    members.find(|member| is_other(member.get("name"))).map(DocumentBuf::from)
+}
+
+/// Waits until a server tells another member to be in a state.
+fn until_told(server: &TestServer, other: &TestServer, state: &str) -> DocumentBuf {
+    let mut told = None;
+    until(state, || {
+        told = told_of(server, other).filter(|told| text(told, "stateStr") == state);
+        told.is_some()
+    });
+    told.unwrap()
 }
 
 fn text(document: &DocumentBuf, name: &str) -> String {
@@ -104,31 +114,55 @@ fn a_primary_stays_a_member_that_may_be_the_primary() {
 fn a_lost_member_is_told_to_be_down_by_a_secondary_too() {
     let (first, mut second) = (TestServer::member(), TestServer::member());
     initiate(&first, &config(1, &[&first.address, &second.address], ""));
-    until("the second member is there", || text(&told_of(&first, &second), "stateStr") == "SECONDARY");
-    let told = told_of(&first, &second);
+    let told = until_told(&first, &second, "SECONDARY");
     assert!(number(&told, "uptime") >= 0 && number(&told, "syncSourceId") == -1, "{told:?}");
     let empty = ["lastHeartbeatMessage", "syncSourceHost", "infoMessage"].map(|name| text(&told, name));
     assert_eq!(empty, [""; 3], "{told:?}");
-    until("the primary is told of", || text(&told_of(&second, &first), "stateStr") == "PRIMARY");
+    until_told(&second, &first, "PRIMARY");
     second.end();
     // Without a majority there is no primary any more.
     let state = || number(&first.client().ok("admin", r#"{"replSetGetStatus": 1}"#), "myState");
     until("the first member is a secondary", || state() == 2);
-    let told = told_of(&first, &second);
+    let told = told_of(&first, &second).unwrap();
     assert_eq!(["state", "health", "uptime"].map(|name| number(&told, name)), [8, 0, 0], "{told:?}");
     assert_eq!(text(&told, "stateStr"), "(not reachable/healthy)");
     assert!(!text(&told, "lastHeartbeatMessage").is_empty());
 }
 
 #[test]
-fn a_removed_member_has_no_status() {
-    let (first, second) = (TestServer::member(), TestServer::member());
-    initiate(&first, &config(1, &[&first.address, &second.address], ""));
-    let status = r#"{"replSetGetStatus": 1}"#;
-    let is_ok = || number(&second.client().json("admin", status), "ok") == 1;
-    until("the second member is there", is_ok);
-    first.client().ok("admin", &format!(r#"{{"replSetReconfig": {}}}"#, config(2, &[&first.address], "")));
-    until("the second member is removed", || !is_ok());
-    let told = "Our replica set config is invalid or we are not a member of it";
-    assert_eq!(message(&second, status), (93, told.to_owned()));
+fn tags_and_quorums_are_of_the_members_that_a_set_has() {
+    let server = TestServer::member();
+    initiate(&server, &config(1, &[&server.address], ""));
+    let mut client = server.client();
+    for tags in [r#"{"dc": 3}"#, r#""nosuchtag""#] {
+        let insert = format!(r#"{{"insert": "c", "documents": [{{}}], "writeConcern": {{"w": {tags}}}}}"#);
+        let reply = client.ok("app", &insert);
+        let error = reply.view().get("writeConcernError").and_then(|value| value.as_document()).unwrap();
+        assert_eq!(
+            error.get("codeName").and_then(|value| value.as_str()),
+            Some("UnknownReplWriteConcern"),
+            "{reply:?}"
+        );
+    }
+    assert_eq!(number(&client.ok("app", r#"{"count": "c"}"#), "n"), 2);
+    let alone = TestServer::new(|_| {});
+    let insert = r#"{"insert": "c", "documents": [{}], "writeConcern": {"w": {"dc": 3}}}"#;
+    assert!(alone.client().ok("app", insert).view().get("writeConcernError").is_none());
+    let create = |field: &str, quorum: &str| {
+        let index = format!(r#"{{"key": {{"{field}": 1}}, "name": "{field}"}}"#);
+        format!(r#"{{"createIndexes": "c", "indexes": [{index}]{quorum}}}"#)
+    };
+    for (field, quorum, told) in [
+        ("a", "", Some(r#""votingMembers""#)),
+        ("a", "", None),
+        ("b", r#", "commitQuorum": "majority""#, Some(r#""majority""#)),
+        ("d", r#", "commitQuorum": 1"#, Some("1")),
+    ] {
+        let reply = client.ok("app", &create(field, quorum));
+        assert_eq!(reply.view().get("commitQuorum").map(|value| value.to_string()).as_deref(), told, "{field}");
+    }
+    for (quorum, code) in [("2", 278), (r#""x""#, 79), ("-1", 9), ("{}", 9)] {
+        assert_eq!(client.code("app", &create("e", &format!(r#", "commitQuorum": {quorum}"#))), code, "{quorum}");
+    }
+    assert!(alone.client().ok("app", &create("a", "")).view().get("commitQuorum").is_none());
 }
