@@ -279,6 +279,28 @@ fn a_replica_set_tells_that_its_log_is_not_a_collection() {
     assert!(find(&Service::new(engine)).contains(r#""firstBatch":[]"#));
 }
 
+#[test]
+fn a_read_after_a_time_that_no_member_has_given_out_is_refused_and_moves_no_clock() {
+    let engine = open(&SimEnv::new(1)).database().clone();
+    let service = Service::with_options(engine, ServiceOptions { replica_set: true, ..ServiceOptions::default() });
+    run(&service, r#"{"insert":"c","documents":[{"_id":1}]}"#);
+    let clock = || service.database().catalog().recorder().clock().last();
+    let now = clock();
+    let time = |seconds: u32| format!(r#"{{"$timestamp":{{"t":{},"i":1}}}}"#, now.time + seconds);
+    let find = |after: &str, more: &str| {
+        run(&service, &format!(r#"{{"find":"c","readConcern":{{"afterClusterTime":{after}}}{more}}}"#))
+    };
+    assert!(find(&time(60), "").contains(r#""code":72,"#));
+    assert_eq!(clock(), now);
+    // A client that was told of the time by another member tells of it here.
+    let known = format!(r#","$clusterTime":{{"clusterTime":{}}}"#, time(60));
+    assert!(find(&time(60), &known).contains(r#""firstBatch":[{"_id":1}]"#));
+    assert!(clock() > now);
+    assert!(find(&time(61), &known).contains(r#""code":72,"#));
+    let far = format!(r#","$clusterTime":{{"clusterTime":{}}}"#, time(2 * 365 * 24 * 3600));
+    assert!(find(&time(60), &far).contains(r#""code":72,"#));
+}
+
 /// Drivers for Node and Java send the read concern of a snapshot session with `getMore` too.
 #[test]
 fn a_cursor_of_a_snapshot_session_goes_on() {

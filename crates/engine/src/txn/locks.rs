@@ -102,7 +102,7 @@ impl LockTable {
         goes_on: impl Fn() -> Result<()>,
     ) -> Result<()> {
         let mut state = self.state.lock();
-        if state.holds(owner, target) {
+        if state.lock_free(owner, target) || state.holds(owner, target) {
             return Ok(());
         }
         let number = state.request(owner, target);
@@ -161,7 +161,7 @@ fn timeout(limit: Duration) -> Error {
 }
 
 impl State {
-    /// Locks a key that nobody else has a request for, by one look; not while there are ranges.
+    /// Locks a key that nobody else has a request for, by one look; not while ranges are locked or waited for.
     fn lock_free(&mut self, owner: Owner, target: &Target) -> bool {
         let Target::Key(table, key) = target else { return false };
         if !self.ranges.is_empty() {

@@ -18,7 +18,7 @@ use super::machine::Machine;
 use super::network::{Network, SendCopy};
 use super::types::{Payload, Peer, Types};
 use super::view::View;
-use super::wire::{KINDS, Request, encode_appended, encode_transferred, encode_voted};
+use super::wire::{APPEND, KINDS, Request, encode_appended, encode_transferred, encode_voted};
 use crate::base::caller::Caller;
 use crate::base::error::{Error, Result};
 use crate::base::settings::Settings;
@@ -122,9 +122,9 @@ impl Consensus {
         message.first().is_some_and(|kind| KINDS.contains(kind))
     }
 
-    /// Whether a message is one of a primary with entries, or that tells of it.
+    /// Whether a message is one by which a primary sends entries or tells that it leads.
     pub(crate) fn is_append(message: &[u8]) -> bool {
-        message.first() == Some(KINDS.start())
+        message.first() == Some(&APPEND)
     }
 
     /// Answers another member.

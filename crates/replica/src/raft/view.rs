@@ -52,7 +52,7 @@ pub(crate) struct View {
 
 impl View {
     /// The version of the configuration, which all have that are in it. A member that is removed keeps an older one.
-    pub(crate) fn version(&self) -> u64 {
+    fn version(&self) -> u64 {
         let voters = self.peers.values().filter(|(_, votes)| *votes);
         voters.map(|(peer, _)| peer.version).max().unwrap_or_default()
     }

@@ -25,7 +25,8 @@ pub(crate) enum Request {
 
 /// The bytes by which requests of the consensus begin.
 pub(crate) const KINDS: std::ops::RangeInclusive<u8> = APPEND..=TRANSFER_LEADER;
-const APPEND: u8 = 1;
+/// The first byte of a request by which a primary sends entries or tells that it leads.
+pub(crate) const APPEND: u8 = 1;
 const VOTE: u8 = 2;
 const PRE_VOTE: u8 = 3;
 const TRANSFER_LEADER: u8 = 4;
