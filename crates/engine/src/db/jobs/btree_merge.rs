@@ -84,13 +84,16 @@ impl Job for BTreeMerge<'_> {
         };
         let merged = merged.and_then(|merged| merged.check(table, entries));
         if merged.is_err() && table.check().is_err() {
-            return Ok(Step::Done);
+            return Ok(Step::Dropped);
         }
         let merged = settle(state, merged)?;
         let written_bytes = merged.written;
         state.counters.compactions.written_bytes.fetch_add(written_bytes, Ordering::Relaxed);
         let change = TreeChange { removed: ids.clone(), root: Some(merged.last), ..TreeChange::none() };
-        state.or_poison(install(state, table, change))?;
+        let Some(installed) = state.or_poison(install(state, table, change))? else { return Ok(Step::Dropped) };
+        let progress = installed.progress;
+        // The right to merge is asked for once more below.
+        drop(installed);
         table.compaction.merge_retry.succeeded();
         state.counters.compactions.count.fetch_add(1, Ordering::Relaxed);
         let duration = state.env.clock.now().saturating_sub(start);
@@ -106,7 +109,8 @@ impl Job for BTreeMerge<'_> {
         throttle.trees_changed();
         // What the next merge will need again soon stays.
         let keep = if rewrite { 0 } else { btree.root().meta().live_bytes() / policy::KEPT_PART };
-        btree.merge_permit().map_or(Ok(()), |permit| give_back(state, &btree, &permit, keep)).map(|()| Step::Done)
+        btree.merge_permit().map_or(Ok(()), |permit| give_back(state, &btree, &permit, keep))?;
+        Ok(Step::Done(progress))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::table::policy::{self, MemtableLoad, ReadTriggered};
 
 use super::btree_merge::{BTreeMerge, merge_step};
 use super::flusher::Flusher;
-use super::job::{Job, JobContext, Step};
+use super::job::{Job, JobContext, Step, repeat};
 use super::range_deletes::DropRuns;
 use super::run_merge::{RunMerge, merge_within_l0, note_failure};
 use super::schedule::{self, CompactionSchedule};
@@ -69,14 +69,14 @@ impl Compactor {
                 step => step,
             };
             match self.attempt(&tables[index], step)? {
-                Some(Step::Done) => {
+                Some(Step::Done(_)) => {
                     tables[index].compaction.retry.succeeded();
                     self.schedule.taken(&tables.remove(index));
                     self.paid_beside(&mut tables)?;
                     return Ok(Next::Again);
                 }
                 Some(Step::NoSpace(bytes)) => missing = bytes.max(missing),
-                Some(Step::Nothing) | None => {}
+                Some(Step::Nothing | Step::Dropped) | None => {}
             }
         }
         self.throttle.compaction_lacks(missing);
@@ -134,11 +134,12 @@ impl Compactor {
         if table.check().is_err() || !table.compacts_itself() {
             return Ok(Step::Nothing);
         }
-        if self.drop_erased(table)? == Step::Done {
-            return Ok(Step::Done);
+        let dropped = self.drop_erased(table)?;
+        if matches!(dropped, Step::Done(_) | Step::Dropped) {
+            return Ok(dropped);
         }
         let merged = merge_step(context, table)?;
-        if merged == Step::Done {
+        if matches!(merged, Step::Done(_) | Step::Dropped) {
             return Ok(merged);
         }
         match self.compact_runs(table) {
@@ -209,29 +210,31 @@ impl Compactor {
             return Ok(None);
         };
         let (context, mut done) = (self.context(), PaidFor::Other);
-        let step = match job {
-            policy::Job::View(viewable) => MakeView { table, viewable }.run(context)?,
+        let is_done = |step| matches!(step, Step::Done(_));
+        let is_done = match job {
+            policy::Job::View(viewable) => is_done(MakeView { table, viewable }.run(context)?),
             policy::Job::Merge(compaction) => {
-                RunMerge::new(context, table, compaction)?.run(context)?;
+                let step = RunMerge::new(context, table, compaction)?.run(context)?;
                 CoveragePoint::ReadTriggeredMerge.mark();
-                Step::Done
+                is_done(step)
             }
             policy::Job::BTreeMerge { rewrite } => match BTreeMerge::plan(table, rewrite) {
-                Some(merge) => merge.run(context)?,
-                None => Step::Nothing,
+                Some(merge) => is_done(merge.run(context)?),
+                None => false,
             },
             policy::Job::Flush => {
                 // A thread that drops the table holds the flush gate and waits for this latch.
                 drop(compacting);
                 self.flusher.flush_now(table)?;
                 done = PaidFor::Flush;
-                Step::Done
+                true
             }
-            policy::Job::Forget => Step::Done,
+            policy::Job::Forget => true,
         };
-        if step != Step::Done {
+        if !is_done {
             return Ok(None);
         }
+        // What is spent is not there for the next look: a loop over these jobs ends with the credit.
         table.charges.spend(&price);
         Ok(Some(done))
     }
@@ -345,17 +348,13 @@ impl Compactor {
         let compaction = &table.compaction;
         [&compaction.retry, &compaction.merge_retry].iter().for_each(|retry| retry.end_rest());
         loop {
-            match self.compact_step(table)? {
-                Step::Done => {}
-                Step::NoSpace(bytes) => {
-                    let message = format!(
-                        "table '{}': a compaction is due and needs {bytes} bytes more of free space",
-                        table.name
-                    );
-                    return Err(Error::new(ErrorKind::Full, message));
-                }
-                Step::Nothing if !self.throttle.budget.is_pressed() && self.paid_step(table)? => {}
-                Step::Nothing => return compaction.merge_retry.check(),
+            if let Step::NoSpace(bytes) = repeat(|| self.compact_step(table))? {
+                let message =
+                    format!("table '{}': a compaction is due and needs {bytes} bytes more of free space", table.name);
+                return Err(Error::new(ErrorKind::Full, message));
+            }
+            if self.throttle.budget.is_pressed() || !self.paid_step(table)? {
+                return compaction.merge_retry.check();
             }
         }
     }

@@ -61,7 +61,7 @@ impl Flusher {
         let flushed = self.flush_gated(table, SeqNum::MAX, &gate);
         drop(gate);
         self.throttle.trees_changed();
-        flushed
+        flushed.map(drop)
     }
 
     /// The gate was released after [`Self::flush_gated`]: what was flushed may be due for a compaction.
@@ -70,15 +70,22 @@ impl Flusher {
         self.state.wakers.wake_compaction();
     }
 
-    /// As [`Self::flush`], of the memtables that were sealed before a change with seqnum `up_to`.
-    pub(crate) fn flush_gated(&self, table: &Arc<TableState>, up_to: SeqNum, _gate: &MutexGuard<'_, ()>) -> Result<()> {
+    /// As [`Self::flush`], of the memtables that were sealed before a change with seqnum `up_to`; how many flushes that
+    /// took.
+    pub(crate) fn flush_gated(
+        &self,
+        table: &Arc<TableState>,
+        up_to: SeqNum,
+        _gate: &MutexGuard<'_, ()>,
+    ) -> Result<usize> {
         let context = JobContext { state: &self.state, throttle: &self.throttle };
-        let Some(flush) = Flush::plan(context, table, up_to) else { return Ok(()) };
+        let Some(flush) = Flush::plan(context, table, up_to) else { return Ok(0) };
         self.state.health.check_in_use()?;
         self.commits.force_log(flush.needs_log())?;
         let (next_seqnum, log_from) = self.commits.log_needed_from(flush.mems());
         flush.run(Frontier { next_seqnum, log_from })?;
-        self.state.or_poison(self.commits.release_log(log_from))
+        self.state.or_poison(self.commits.release_log(log_from))?;
+        Ok(1)
     }
 
     /// Seals and flushes all that the database has in memory.
@@ -124,7 +131,7 @@ impl Flusher {
                     self.state.health.check_writable()?;
                     Ok(GroupFlushed { made: 0, lack: Some(error) })
                 }
-                flushed => flushed.map(|()| GroupFlushed { made: 1, lack: None }),
+                flushed => flushed.map(|made| GroupFlushed { made, lack: None }),
             };
         }
         let context = JobContext { state: &self.state, throttle: &self.throttle };
@@ -152,7 +159,8 @@ impl Flusher {
             if made > 0 {
                 self.state.wakers.wake_compaction();
             }
-            if full.is_none() && lack.is_none() {
+            // A group of which nothing was flushed is the same in the next step: the tables behind it have their turn.
+            if full.is_none() && lack.is_none() && made > 0 {
                 return Ok(Next::Again);
             }
             made_some |= made > 0;

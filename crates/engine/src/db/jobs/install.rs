@@ -11,7 +11,7 @@ use crate::db::state::table::TableState;
 use crate::table::edit::Edit;
 use crate::table::memtable_handle::MemtableHandle;
 use crate::table::record::RunRecord;
-use crate::table::{LevelId, RunHandle, Trees};
+use crate::table::{LevelId, RunHandle, TableView, Trees};
 use crate::tree::btree::{MergePermit, PendingRoot};
 use crate::tree::range_tombstone::RangeTombstones;
 
@@ -45,8 +45,14 @@ pub(super) struct Flushed {
     pub(super) tombstones: Arc<RangeTombstones>,
 }
 
+/// The proof that what readers and the next look for a job see of a table is not what they saw before. Only this file
+/// makes one, of a change that it has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress(());
+
 /// What an installation gave.
 pub(super) struct Installed {
+    pub(super) progress: Progress,
     /// The right to merge into the B-tree again.
     pub(super) permit: Option<MergePermit>,
     /// Bytes of value files that came with the runs.
@@ -124,9 +130,15 @@ pub(super) fn install_together(
         state.files.remove_values(before.values.without(&after.values));
         let value_bytes = after.values.without(&before.values).map(|file| file.bytes()).sum();
         retired?;
-        installed.push(Some(Installed { permit, value_bytes }));
+        installed.push(Some(Installed { progress: Progress(()), permit, value_bytes }));
     }
     Ok(installed)
+}
+
+/// Shows readers a view of trees that they still meet. It is only in memory.
+pub(super) fn install_view(table: &TableState, view: &TableView) -> Progress {
+    table.version.rcu(|version| Arc::new(version.with_view(view)));
+    Progress(())
 }
 
 /// A change that readers see.

@@ -6,6 +6,8 @@ use crate::db::state::State;
 use crate::db::state::table::TableState;
 use crate::db::throttle::Throttle;
 
+use super::install::Progress;
+
 /// What a job works with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JobContext<'a> {
@@ -16,10 +18,13 @@ pub(crate) struct JobContext<'a> {
 /// What came of looking for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// One is done.
-    Done,
+    /// One is done, and the next look meets another table than this one did.
+    Done(Progress),
     /// None is due.
     Nothing,
+    /// One was due, and the table was dropped before it was done. Its trees stay as they are while the caller holds the
+    /// compaction latch, so that the same job would be picked again: none is due any more.
+    Dropped,
     /// One is due, and this many bytes of free space are missing for it.
     NoSpace(u64),
 }
@@ -31,6 +36,17 @@ pub(crate) struct Needs {
     pub(crate) free: u64,
     /// Bytes of its inputs, which are removed in the end.
     pub(crate) inputs: u64,
+}
+
+/// Takes steps as long as each of them changes the table; what the last one came to, which is not [`Step::Done`]. All
+/// loops over the jobs of a table are this one: a step that changes nothing ends it.
+pub(crate) fn repeat(mut step: impl FnMut() -> Result<Step>) -> Result<Step> {
+    loop {
+        match step()? {
+            Step::Done(_) => {}
+            ended => return Ok(ended),
+        }
+    }
 }
 
 /// A job of one table that is due. The caller holds the table's compaction latch, and keeps no input open: its space
@@ -108,7 +124,7 @@ mod tests {
 
         fn run(self, _: JobContext<'_>) -> Result<Step> {
             self.ran.set(true);
-            Ok(Step::Done)
+            Ok(Step::Nothing)
         }
     }
 
@@ -124,12 +140,12 @@ mod tests {
         assert!(free > 0);
         let ran = Cell::new(false);
         let perform = |free| (context.perform(Asking { free, ran: &ran }).unwrap(), ran.take());
-        assert_eq!(perform(free / 2), (Step::Done, true));
+        assert_eq!(perform(free / 2), (Step::Nothing, true));
         // Spare segments of the log may take some meanwhile.
         assert!(matches!(perform(2 * free), (Step::NoSpace(missing), false) if missing >= free));
         let table = db.create_table("t", crate::table::TableOptions::default()).unwrap();
         let by_hand = |free| context.perform_by_hand(table.state(), Asking { free, ran: &ran }, "Wait");
-        assert_eq!(by_hand(free / 2).unwrap(), Step::Done);
+        assert_eq!(by_hand(free / 2).unwrap(), Step::Nothing);
         assert!(ran.take());
         assert_eq!(by_hand(2 * free).unwrap_err().kind(), ErrorKind::Full);
         assert!(!ran.get());

@@ -85,7 +85,7 @@ impl Loader {
             }
         };
         let flushed = self.flusher.flush_gated(table, ticket.seqnum, &gate);
-        let shown = flushed.and_then(|()| self.state.or_poison(self.show(table, runs, &ticket, idle.is_some())));
+        let shown = flushed.and_then(|_| self.state.or_poison(self.show(table, runs, &ticket, idle.is_some())));
         self.commits.order.lock().loads.retain(|load| load.seqnum != ticket.seqnum);
         drop(idle);
         let shown = match shown {

@@ -36,13 +36,13 @@ impl Job for DropRuns<'_> {
 
     fn run(self, JobContext { state, throttle }: JobContext<'_>) -> Result<Step> {
         let change = TreeChange { removed: self.runs.clone(), ..TreeChange::none() };
-        state.or_poison(install(state, self.table, change))?;
+        let Some(installed) = state.or_poison(install(state, self.table, change))? else { return Ok(Step::Dropped) };
         if self.runs.is_empty() {
             return Ok(Step::Nothing);
         }
         state.files.remove_runs(self.runs);
         throttle.trees_changed();
-        Ok(Step::Done)
+        Ok(Step::Done(installed.progress))
     }
 }
 

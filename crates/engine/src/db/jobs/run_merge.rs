@@ -19,7 +19,7 @@ use crate::tree::run::merge_source;
 use crate::tree::{Cursor, Limits, MergeSource};
 
 use super::install::{TreeChange, install};
-use super::job::{Job, JobContext, Needs, Step, leaves_unchanged, settle};
+use super::job::{Job, JobContext, Needs, Step, leaves_unchanged, repeat, settle};
 use super::output::run_writer::RunWriter;
 
 /// A merge pauses after this number of entries of [`PAUSE_BYTES`] at most; a larger one counts as several.
@@ -81,9 +81,9 @@ impl<'a> RunMerge<'a> {
         let added: Vec<_> = compaction.inputs().cloned().collect();
         let change =
             TreeChange { removed: compaction.removed(), added, target: compaction.target, ..TreeChange::none() };
-        state.or_poison(install(state, table, change))?;
+        let Some(installed) = state.or_poison(install(state, table, change))? else { return Ok(Step::Dropped) };
         throttle.trees_changed();
-        Ok(Step::Done)
+        Ok(Step::Done(installed.progress))
     }
 }
 
@@ -110,21 +110,23 @@ impl Job for RunMerge<'_> {
         let (seen, ended) = (none.clone(), none);
         let mut merge =
             Merge { context, table, target, bottom, filter_bits, busy, relocated, seen, ended, since_pause: 0 };
+        let mut progress = None;
         for slice in slices {
             state.health.check_writable()?;
             if table.check().is_err() {
-                return Ok(Step::Done);
+                return Ok(Step::Dropped);
             }
-            let Some(added) = settle(state, merge.run_slice(&slice))? else { return Ok(Step::Done) };
+            let Some(added) = settle(state, merge.run_slice(&slice))? else { return Ok(Step::Dropped) };
             let removed: Vec<_> = slice.done.iter().map(|handle| handle.id).collect();
             let bytes = |runs: &[RunHandle]| runs.iter().map(|handle| handle.run.meta().bytes).sum::<u64>();
             let (read, written) = (bytes(&slice.done), bytes(&added));
             let own: Vec<_> = slice.done.iter().filter(|handle| own.contains(&handle.id)).cloned().collect();
             let rewritten = bytes(&own);
             let change = TreeChange { removed: removed.clone(), added, target, ..TreeChange::none() };
-            let installed = state.or_poison(install(state, table, change))?;
+            let Some(installed) = state.or_poison(install(state, table, change))? else { return Ok(Step::Dropped) };
             throttle.trees_changed();
-            let value_bytes = installed.map_or(0, |installed| installed.value_bytes);
+            progress = Some(installed.progress);
+            let value_bytes = installed.value_bytes;
             state.counters.compactions.read_bytes.fetch_add(read, Ordering::Relaxed);
             state.counters.compactions.written_bytes.fetch_add(written + value_bytes, Ordering::Relaxed);
             work.read_bytes += read - rewritten;
@@ -142,7 +144,7 @@ impl Job for RunMerge<'_> {
         let Work { read_bytes, rewritten_bytes, written_bytes, duration, .. } = work;
         let (table, level, read_bytes) = (&*table.name, target.number(), read_bytes + rewritten_bytes);
         state.counters.events.tell(&Event::Compacted { table, level, read_bytes, written_bytes, duration });
-        Ok(Step::Done)
+        Ok(progress.map_or(Step::Nothing, Step::Done))
     }
 }
 
@@ -337,10 +339,11 @@ pub(crate) fn relieve_l0(context: JobContext<'_>, table: &TableState, busy: &[Fi
 /// Merges runs of L0 among themselves while there are too many. The caller holds the table's compaction latch.
 pub(super) fn merge_within_l0(context: JobContext<'_>, table: &TableState, busy: &[FileId]) -> Result<()> {
     let space = context.throttle.space_for_jobs()?;
-    while let Some(compaction) = policy::pick_within_l0(&table.trees(), busy, space) {
-        RunMerge::keeping_values(table, compaction).run(context)?;
-    }
-    Ok(())
+    let step = || match policy::pick_within_l0(&table.trees(), busy, space) {
+        Some(compaction) => RunMerge::keeping_values(table, compaction).run(context),
+        None => Ok(Step::Nothing),
+    };
+    repeat(step).map(drop)
 }
 
 /// A compaction of the table in the background could not read something: it is told in the statistics, because there is

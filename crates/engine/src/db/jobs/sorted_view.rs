@@ -9,11 +9,12 @@ use crate::db::state::table::TableState;
 use crate::table::{TableView, ViewCandidate};
 use crate::tree::run::ViewBuilder;
 
+use super::install::install_view;
 use super::job::{Job, JobContext, Needs, Step};
 use super::run_merge::relieve_l0;
 
 /// After this number of entries it is looked whether the view is still wanted, and whether runs have gathered in L0.
-const PAUSE_ENTRIES: u64 = 10_000;
+const PAUSE_ENTRIES: u64 = if cfg!(test) { 100 } else { 10_000 };
 
 /// A view of some trees of a table, shown to readers that still meet these trees. Where none can be made nothing is
 /// done, and none of the same trees is tried again then, nor after an error.
@@ -37,7 +38,7 @@ impl Job for MakeView<'_> {
         loop {
             context.state.health.check_writable()?;
             if table.check().is_err() {
-                return Ok(Step::Nothing);
+                return Ok(Step::Dropped);
             }
             // What is laid down meanwhile must not wait, and is no part of the view.
             relieve_l0(context, table, &viewable.ids)?;
@@ -48,9 +49,9 @@ impl Job for MakeView<'_> {
             }
         }
         let viewed = TableView::new(builder.finish(), &viewable);
-        table.version.rcu(|version| std::sync::Arc::new(version.with_view(&viewed)));
+        let progress = install_view(table, &viewed);
         unviewable.lock().clear();
         CoveragePoint::View.mark();
-        Ok(Step::Done)
+        Ok(Step::Done(progress))
     }
 }

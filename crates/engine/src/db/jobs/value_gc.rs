@@ -5,7 +5,7 @@ use crate::base::{Error, ErrorKind, Result};
 use crate::db::state::table::TableState;
 use crate::table::policy;
 
-use super::job::{JobContext, Step};
+use super::job::{JobContext, Step, repeat};
 use super::run_merge::RunMerge;
 
 /// Does the next compaction that empties value files, if less than this part of them is live. The caller holds the
@@ -21,18 +21,14 @@ pub(super) fn collect_step(context: JobContext<'_>, table: &TableState, live_per
 /// Empties all value files of a table of which anything to speak of is dead. The caller holds the table's compaction
 /// latch.
 pub(super) fn collect_all(context: JobContext<'_>, table: &TableState) -> Result<()> {
-    loop {
+    let step = || {
         context.state.health.check_writable()?;
-        match collect_step(context, table, policy::PACKED_PERCENT)? {
-            Step::Done if table.check().is_ok() => {}
-            Step::Done | Step::Nothing => return Ok(()),
-            Step::NoSpace(bytes) => {
-                let message = format!(
-                    "table '{}': to reclaim the space of dead values {bytes} bytes more of free space are needed",
-                    table.name
-                );
-                return Err(Error::new(ErrorKind::Full, message));
-            }
-        }
-    }
+        collect_step(context, table, policy::PACKED_PERCENT)
+    };
+    let Step::NoSpace(bytes) = repeat(step)? else { return Ok(()) };
+    let message = format!(
+        "table '{}': to reclaim the space of dead values {bytes} bytes more of free space are needed",
+        table.name
+    );
+    Err(Error::new(ErrorKind::Full, message))
 }

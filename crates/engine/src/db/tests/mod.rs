@@ -3,6 +3,8 @@
 mod background;
 mod full_disk;
 mod many_tables;
+#[cfg(not(shuttle))]
+mod pauses;
 mod review;
 #[cfg(shuttle)]
 mod schedules;

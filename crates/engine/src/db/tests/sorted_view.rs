@@ -162,7 +162,7 @@ fn what_is_laid_down_while_a_view_is_made_is_merged_beside_it() {
     let viewable = table.state().version.load().trees.view_candidate();
     (4..=40).for_each(|run| lay_run(&db, &table, (1000, usize::from(run)), run));
     let (before, all) = (table.shape().unwrap().trees, scan(&db.snapshot(), &table, 0, 1000));
-    assert_eq!(view(&db, &table, viewable), Step::Done);
+    assert!(matches!(view(&db, &table, viewable), Step::Done(_)));
     let shape = table.shape().unwrap();
     assert!(before == 40 && shape.trees < 20 && shape.viewed == 3, "{shape:?}");
     assert_eq!(scan(&db.snapshot(), &table, 0, 1000), all);
