@@ -8,6 +8,8 @@ use crate::step;
 
 /// The script of a server that is killed again and again.
 pub(super) const KILLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kills.py");
+/// The script of pairs of catalog operations.
+pub(super) const CATALOG_PAIRS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/catalog_pairs.py");
 /// The script of the faults of a replica set.
 pub(super) const REPLICA_FAULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/replica_faults.py");
 /// The script that tells how long a replica set is without a primary.

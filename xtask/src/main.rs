@@ -67,6 +67,11 @@ Usage: cargo xtask <command>
         [--port <n>]
                       kills the server so many times (default 500) while clients write by pymongo, which a Python that is given must
                       have, and checks after each that nothing acknowledged is lost, nothing is done twice and each index is valid
+  catalog-pairs [--python <path>] [--binary <path>] [--rounds <n>] [--first <n>] [--seed <n>] [--seconds <s>]
+                [--kind server|set] [--pair <a,b>] [--port <n>] [--keep]
+                      runs random pairs of catalog operations beside each other on a server, and on a set of three, so many rounds
+                      (default 10) each; ends processes by kill -9 and SIGTERM, and checks that all start, that members have the same
+                      catalog, and that each collection is valid
   replica-failover [--python <path>] [--binary <path>] [--times <n>] [--members <n>]
                       tells how long writers by pymongo wait while the primary of a replica set is killed, and steps down
   replica-faults [--python <path>] [--binary <path>] [--rounds <n>] [--members <n>] [--threads <n>] [--seconds <s>] [--seed <n>]
@@ -164,6 +169,7 @@ fn main() -> ExitCode {
         ["clients", arguments @ ..] => clients::command(arguments),
         ["conformance", arguments @ ..] => conformance::command(arguments),
         ["kills", arguments @ ..] => faults::command(faults::KILLS, arguments),
+        ["catalog-pairs", arguments @ ..] => faults::command(faults::CATALOG_PAIRS, arguments),
         ["replica-failover", arguments @ ..] => faults::command(faults::REPLICA_FAILOVER, arguments),
         ["replica-replace", arguments @ ..] => faults::command(faults::REPLICA_REPLACE, arguments),
         ["replica-faults", arguments @ ..] => faults::command(faults::REPLICA_FAULTS, arguments),
