@@ -129,6 +129,7 @@ impl Database {
                 let what = format!("Namespace {namespace} is a view, not a collection");
                 Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED_ON_VIEW, what))
             }
+            Some(Entry::Damaged(damage)) => Err(damage.error()),
             None => Ok(None),
         }
     }
@@ -246,6 +247,11 @@ impl Database {
                     let id_index = IndexSpec::of_id(schema.options.collation.as_deref());
                     builder.append("idIndex", id_index.document());
                 }
+                Entry::Damaged(damage) => {
+                    builder.append("type", "collection").open_document("options").close();
+                    builder.open_document("info").append("readOnly", true).append("damaged", damage.error().message());
+                    builder.close();
+                }
             }
             builder.finish()
         });
@@ -285,15 +291,20 @@ impl Database {
         let collection = self.existing(namespace)?;
         let schema = collection.schema();
         let numbers: Vec<u64> = match name {
-            "*" => schema.others().map(|index| index.number).collect(),
+            "*" => {
+                let damaged = schema.damaged.iter().map(|index| index.number);
+                schema.others().map(|index| index.number).chain(damaged).collect()
+            }
             ID_INDEX => return Err(Error::new(ErrorCode::INVALID_OPTIONS, "cannot drop _id index")),
-            _ => match schema.index(name) {
-                Some(index) => vec![index.number],
-                None => {
-                    let what = format!("index not found with name [{name}]");
-                    return Err(Error::new(ErrorCode::INDEX_NOT_FOUND, what));
+            _ => {
+                match schema.index(name).map(|index| index.number).or(schema.damaged(name).map(|index| index.number)) {
+                    Some(number) => vec![number],
+                    None => {
+                        let what = format!("index not found with name [{name}]");
+                        return Err(Error::new(ErrorCode::INDEX_NOT_FOUND, what));
+                    }
                 }
-            },
+            }
         };
         self.catalog.drop_indexes(collection.state(), &numbers)
     }
@@ -320,6 +331,13 @@ impl Database {
     /// old index stays then; those of the engine.
     pub fn rebuild_index(&self, namespace: &str, name: &str, unique: Option<bool>) -> Result<()> {
         let collection = self.existing(namespace)?;
+        if let Some(damaged) = collection.schema().damaged(name) {
+            let spec = DocumentBuf::from(damaged.spec());
+            // Refused before the damaged one goes.
+            IndexSpec::parse(spec.view())?;
+            self.catalog.drop_indexes(collection.state(), &[damaged.number])?;
+            return self.create_indexes(namespace, &[spec]).map(drop);
+        }
         let old = collection.schema().index(name).cloned().ok_or_else(|| no_index(namespace, name))?;
         // A name that no other index has, for as long as both are there.
         let other_name = format!("{name}_rebuilt_{}", old.number);
@@ -407,7 +425,8 @@ impl Database {
     /// `NamespaceNotFound` (26).
     pub fn list_indexes(&self, namespace: &str) -> Result<Vec<DocumentBuf>> {
         let schema = self.existing(namespace)?.schema();
-        let others = schema.others().map(|index| DocumentBuf::from(index.spec.document()));
+        let damaged = schema.damaged.iter().map(|index| DocumentBuf::from(index.spec()));
+        let others = schema.others().map(|index| DocumentBuf::from(index.spec.document())).chain(damaged);
         let id_index = IndexSpec::of_id(schema.options.collation.as_deref());
         Ok(std::iter::once(DocumentBuf::from(id_index.document())).chain(others).collect())
     }

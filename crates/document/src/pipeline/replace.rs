@@ -24,8 +24,10 @@ pub(super) fn replace(collections: &Collections, namespace: &Namespace, rows: Ro
     let catalog = &collections.parts.catalog;
     let (options, indexes) = match catalog.find(namespace) {
         Some(Entry::View(_)) => return Err(on_view(namespace)),
+        Some(Entry::Damaged(damage)) => return Err(damage.error()),
         Some(Entry::Collection(state)) => {
             let schema = state.schema();
+            schema.check_indexes()?;
             if state.capped.is_some() {
                 let what = format!("namespace '{namespace}' is capped so it can't be used for $out");
                 return Err(Error::new(ErrorCode::new(17152), what));

@@ -157,9 +157,7 @@ impl Act {
             }
             Kind::DropIndex => here(&format!(r#"{{"dropIndexes":"{collection}","index":"{key}"}}"#)),
             Kind::DropIndexes => here(&format!(r#"{{"dropIndexes":"{collection}","index":"*"}}"#)),
-            Kind::Hide => {
-                here(&format!(r#"{{"collMod":"{collection}","index":{{"name":"{key}","hidden":{flag}}}}}"#))
-            }
+            Kind::Hide => here(&format!(r#"{{"collMod":"{collection}","index":{{"name":"{key}","hidden":{flag}}}}}"#)),
             Kind::Modify => here(&format!(r#"{{"collMod":"{collection}","validator":{{"m":{{"$ne":{number}}}}}}}"#)),
             Kind::ModifyView => run("d", r#"{"collMod":"v","viewOn":"b","pipeline":[]}"#),
             Kind::Rebuild => service.database().rebuild_index(name, key, None),

@@ -16,7 +16,8 @@ pub(crate) fn found(db: &Database) -> Result<Found, String> {
     let (mut found, tell) = (Found::new(), |error: spinney_document::Error| error.to_string());
     for database in db.list_databases() {
         for listed in db.list_collections(&database) {
-            let text = |name: &str| listed.view().get(name).and_then(|value| value.as_str().map(str::to_owned)).unwrap();
+            let text =
+                |name: &str| listed.view().get(name).and_then(|value| value.as_str().map(str::to_owned)).unwrap();
             let name = format!("{database}.{}", text("name"));
             // Each member has its own.
             if name.ends_with("system.profile") {
@@ -26,9 +27,8 @@ pub(crate) fn found(db: &Database) -> Result<Found, String> {
             if kind == "collection" {
                 let validator = listed.view().get("options").and_then(|options| options.as_document());
                 let validator = validator.and_then(|options| options.get("validator"));
-                let number = validator.and_then(|validator| {
-                    validator.as_document()?.get("m")?.as_document()?.get("$ne")?.as_exact_i64()
-                });
+                let number = validator
+                    .and_then(|validator| validator.as_document()?.get("m")?.as_document()?.get("$ne")?.as_exact_i64());
                 found.extend(number.map(|number| (format!("{name}/validator"), number.to_string())));
                 for index in db.list_indexes(&name).map_err(tell)? {
                     let index_name = index.view().get("name").unwrap().as_str().unwrap().to_owned();
@@ -54,8 +54,11 @@ pub(crate) fn found(db: &Database) -> Result<Found, String> {
 /// something else by an index.
 pub(crate) fn sound(db: &Database) -> Result<(), String> {
     let tables: BTreeSet<String> = db.engine().tables().unwrap().iter().map(|table| table.name().to_owned()).collect();
-    let mut named: BTreeSet<String> =
-        ["catalog", "catalog-own", APPLIED].map(str::to_owned).into_iter().filter(|name| tables.contains(name)).collect();
+    let mut named: BTreeSet<String> = ["catalog", "catalog-own", APPLIED]
+        .map(str::to_owned)
+        .into_iter()
+        .filter(|name| tables.contains(name))
+        .collect();
     let (mut numbers, mut next) = (BTreeMap::new(), 0);
     for rows in ["catalog", "catalog-own"] {
         let Some(rows) = db.engine().table(rows).unwrap() else { continue };

@@ -2,9 +2,9 @@
 //!
 //! A *round* has a database, alone or with a second one that applies the same entries, and two users. Each has an
 //! operation of a given kind, and up to two more behind it, drawn from the seed. The second user comes at a moment of
-//! the first: before a call to the file system, or around a proposal to the set; it ends meanwhile, or it waits for what
-//! the first one holds, and both go on beside each other. In a part of the rounds both begin at once. The process is
-//! then closed or killed, or the power fails, behind the operations or at a change of the disk in the middle of them;
+//! the first: before a call to the file system, or around a proposal to the set; it ends meanwhile, or it waits for
+//! what the first one holds, and both go on beside each other. In a part of the rounds both begin at once. The process
+//! is then closed or killed, or the power fails, behind the operations or at a change of the disk in the middle of them;
 //! or one call of theirs fails.
 //!
 //! Real threads meet at moments that the seed draws, as they do in `pairs.rs` of the engine, since what takes part here
@@ -114,5 +114,5 @@ fn every_operation_on_the_catalog_goes_with_every_other() {
     let (Tally { acknowledged, operations, .. }, inside) = all.into_inner().unwrap();
     println!("{rounds} rounds: {acknowledged} of {operations} operations acknowledged, {inside} meetings inside");
     assert!(rounds < 100 || acknowledged > operations / 3, "most operations are refused: nothing is shown");
-    assert!(rounds < 100 || inside > rounds / 10, "the users hardly ever meet: nothing is shown");
+    assert!(rounds < 100 || inside > rounds / 25, "the users hardly ever meet: nothing is shown");
 }

@@ -58,12 +58,7 @@ pub(crate) enum Meeting {
 }
 
 /// Lets both users act. How many moments the first had, and whether the second ended within one of them.
-pub(crate) fn meet(
-    sim: &SimEnv,
-    meeting: Meeting,
-    first: impl FnOnce(),
-    second: impl FnOnce() + Send,
-) -> (u64, bool) {
+pub(crate) fn meet(sim: &SimEnv, meeting: Meeting, first: impl FnOnce(), second: impl FnOnce() + Send) -> (u64, bool) {
     match meeting {
         Meeting::At(place) => meet_at(sim, place, first, second),
         Meeting::Beside(seed) => {

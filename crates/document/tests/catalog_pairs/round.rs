@@ -103,7 +103,8 @@ impl Round {
             false => Meeting::Beside(self.rng.number()),
         };
         self.plan(end);
-        let told = format!("{acts:#?}\n{meeting:?}, {end:?}, {}", if self.agreement.is_some() { "set" } else { "alone" });
+        let told =
+            format!("{acts:#?}\n{meeting:?}, {end:?}, {}", if self.agreement.is_some() { "set" } else { "alone" });
         let mut done = [Vec::new(), Vec::new()];
         let [one, two] = &mut done;
         let act = |acts: &[Act], done: &mut Vec<_>| {
