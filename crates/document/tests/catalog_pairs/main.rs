@@ -4,8 +4,8 @@
 //! operation of a given kind, and up to two more behind it, drawn from the seed. The second user comes at a moment of
 //! the first: before a call to the file system, or around a proposal to the set; it ends meanwhile, or it waits for
 //! what the first one holds, and both go on beside each other. In a part of the rounds both begin at once. The process
-//! is then closed or killed, or the power fails, behind the operations or at a change of the disk in the middle of them;
-//! or one call of theirs fails.
+//! is then closed or killed, or the power fails, behind the operations or at a change of the disk in the middle of
+//! them; or one call of theirs fails.
 //!
 //! Real threads meet at moments that the seed draws, as they do in `pairs.rs` of the engine, since what takes part here
 //! (the catalog's locks, the engine, its simulated files) has no scheduler of its own, and since a window between two
