@@ -212,7 +212,7 @@ impl Act {
         let (name, other) = (self.name.to_owned(), self.other.to_owned());
         match self.kind {
             Kind::CreateView | Kind::ModifyView => vec![VIEW.to_owned()],
-            Kind::Drop if self.flag && self.number % 3 == 0 => vec![VIEW.to_owned()],
+            Kind::Drop if self.flag && self.number.is_multiple_of(3) => vec![VIEW.to_owned()],
             Kind::DropDatabase => {
                 let all = NAMES.into_iter().chain([VIEW]).filter(|name| name.starts_with(self.database()));
                 all.map(str::to_owned).collect()

@@ -144,8 +144,11 @@ fn collections_are_valid(db: &Database) -> Result<(), String> {
     Ok(())
 }
 
+/// The entries of a table.
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// The content of all tables that the members share, by their names.
-fn tables(db: &Database) -> BTreeMap<String, Vec<(Vec<u8>, Vec<u8>)>> {
+fn tables(db: &Database) -> BTreeMap<String, Entries> {
     let is_shared = |name: &str| name != APPLIED && name != "catalog-own" && !name.starts_with('o');
     let shared = db.engine().tables().unwrap().into_iter().filter(|table| is_shared(table.name()));
     let content = shared.map(|table| {

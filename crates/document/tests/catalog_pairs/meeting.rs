@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -89,8 +89,7 @@ fn giving_way(seed: u64) -> Point {
 fn meet_at(sim: &SimEnv, place: u64, first: impl FnOnce(), second: impl FnOnce() + Send) -> (u64, bool) {
     let (moments, inside) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     thread::scope(|scope| {
-        let ((begin, begun), (end, ended)): ((Sender<()>, Receiver<()>), (Sender<()>, Receiver<()>)) =
-            (channel(), channel());
+        let ((begin, begun), (end, ended)) = (channel::<()>(), channel::<()>());
         scope.spawn(move || {
             // Behind the first user, when that had fewer moments.
             let _has_moments = begun.recv();
