@@ -12,53 +12,66 @@ use super::own::refuse_own;
 use super::record::event;
 use super::registry::Catalog;
 use super::same_index::is_there;
-use super::state::{CollectionState, Index, Schema};
+use super::state::{CollectionState, Index, IndexBuild, Schema};
 use super::tables::index_table;
 use crate::base::{Error, ErrorCode, Result};
 
 /// The most indexes of a collection, with that of `_id`.
 const INDEXES_MAX: usize = 64;
 
+/// Indexes that are still to be built.
+#[derive(Debug)]
+pub struct Added {
+    /// The indexes.
+    pub indexes: Vec<Arc<Index>>,
+    /// What there was just before: all that is written later is written to the indexes too.
+    pub snapshot: Snapshot,
+    /// Held until they are ready, or dropped.
+    pub builds: Vec<IndexBuild>,
+}
+
 impl Catalog {
-    /// Adds indexes that are still to be built, and returns them, with a snapshot of what there was just before: all
-    /// that is written later is written to them too. Those that are there already are left out.
+    /// Adds indexes that are still to be built, and returns them. Those that are there already are left out: another
+    /// thread may still build them.
     ///
     /// # Errors
     /// `IndexOptionsConflict` (85) and `IndexKeySpecsConflict` (86) for an index that differs from one that is there;
     /// `CannotCreateIndex` (67) beyond 64 indexes with that of `_id`; those of [`CollectionState::change`] and of the
     /// engine.
-    pub fn add_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<(Vec<Arc<Index>>, Snapshot)> {
+    pub fn add_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<Added> {
         refuse_own(state, "an index")?;
         let mut next = self.changing.lock();
         state.change(self.change_wait(), |schema| {
             let snapshot = self.engine().snapshot();
-            let (mut changed, mut added) = (schema.clone(), Vec::new());
+            let (mut changed, mut indexes, mut builds) = (schema.clone(), Vec::new(), Vec::new());
             for spec in specs {
                 if !is_there(&changed, spec)? {
-                    added.push(self.add_index(state, &mut changed, &mut next, spec, false)?);
+                    let index = self.add_index(state, &mut changed, &mut next, spec, false)?;
+                    builds.push(index.begin_build());
+                    indexes.push(index);
                 }
             }
-            if !added.is_empty() {
+            if !indexes.is_empty() {
                 self.put_row(state.number, (schema, &changed), None)?;
             }
-            Ok((changed, (added, snapshot)))
+            Ok((changed, Added { indexes, snapshot, builds }))
         })
     }
 
-    /// Adds an index that is still to be built, although there may be one like it, whose place it is to take; and a
-    /// snapshot, as [`Self::add_indexes`] does.
+    /// Adds an index that is still to be built, although there may be one like it, whose place it is to take.
     ///
     /// # Errors
     /// As [`Self::add_indexes`].
-    pub fn add_again(&self, state: &CollectionState, spec: &IndexSpec) -> Result<(Arc<Index>, Snapshot)> {
+    pub fn add_again(&self, state: &CollectionState, spec: &IndexSpec) -> Result<Added> {
         refuse_own(state, "an index")?;
         let mut next = self.changing.lock();
         state.change(self.change_wait(), |schema| {
             let snapshot = self.engine().snapshot();
             let mut changed = schema.clone();
-            let added = self.add_index(state, &mut changed, &mut next, spec, false)?;
+            let index = self.add_index(state, &mut changed, &mut next, spec, false)?;
+            let builds = vec![index.begin_build()];
             self.put_row(state.number, (schema, &changed), None)?;
-            Ok((changed, (added, snapshot)))
+            Ok((changed, Added { indexes: vec![index], snapshot, builds }))
         })
     }
 

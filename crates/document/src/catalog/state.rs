@@ -6,11 +6,14 @@
 //! held for a moment only, guards the pointer to the [`Schema`]; a third is held while a commit of another member of a
 //! replica set is written, so that counts agree with what is there.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::{ArcRwLockReadGuard, Mutex, MutexGuard, RawRwLock, RwLock, RwLockWriteGuard};
+use parking_lot::{
+    ArcMutexGuard, ArcRwLockReadGuard, Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, RwLockWriteGuard,
+};
 use spinney::{SeqNum, Snapshot, Table};
 
 use super::capped::Capped;
@@ -157,6 +160,19 @@ pub struct Index {
     multikey: Arc<[Multikey]>,
     /// How many searches have used it since it was opened.
     pub uses: Arc<Uses>,
+    /// Held by the thread that builds it, until it is ready or was dropped.
+    building: Arc<Mutex<()>>,
+}
+
+/// Held while an index is built: a thread that asks for the same index waits for it.
+pub struct IndexBuild {
+    _held: ArcMutexGuard<RawMutex, ()>,
+}
+
+impl fmt::Debug for IndexBuild {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexBuild").finish_non_exhaustive()
+    }
 }
 
 /// The components of a field's path that were an array in some document, a bit each from the lowest. Bits are only ever
@@ -393,15 +409,26 @@ impl Index {
         let fields = 0..spec.pattern.fields().len();
         let multikey = fields.map(|field| Multikey { seen: bits(field).into(), stored: bits(field).into() }).collect();
         let paths = spec.pattern.fields().iter().map(|field| Path::new(&field.path)).collect();
-        let (ready_at, uses) = (SeqNum::default(), Arc::default());
-        Self { number, table, spec, has_ids, ready, ready_at, paths, multikey, uses }
+        let (ready_at, uses, building) = (SeqNum::default(), Arc::default(), Arc::default());
+        Self { number, table, spec, has_ids, ready, ready_at, paths, multikey, uses, building }
+    }
+
+    /// Begins the build of an index that no other thread has seen.
+    pub(super) fn begin_build(&self) -> IndexBuild {
+        IndexBuild { _held: self.building.lock_arc() }
+    }
+
+    /// Waits until no thread builds the index: it is ready then, or was dropped, or is what an earlier build has left.
+    pub fn wait_for_build(&self) {
+        drop(self.building.lock());
     }
 
     /// The same index, ready for snapshots from a change on. No transaction that writes to it may be open.
     #[must_use]
     pub fn to_ready(&self, at: SeqNum) -> Self {
         let ready = Self::new(self.number, self.table.clone(), self.spec.clone(), self.has_ids, true, &[]);
-        Self { ready_at: at, multikey: Arc::clone(&self.multikey), ..ready }
+        let (multikey, building) = (Arc::clone(&self.multikey), Arc::clone(&self.building));
+        Self { ready_at: at, multikey, building, ..ready }
     }
 
     /// The same index with other options, which change nothing of its entries. No transaction that writes to it may be
@@ -410,7 +437,8 @@ impl Index {
     pub fn with_spec(&self, spec: IndexSpec) -> Self {
         let changed = Self::new(self.number, self.table.clone(), spec, self.has_ids, self.ready, &[]);
         let (uses, multikey) = (Arc::clone(&self.uses), Arc::clone(&self.multikey));
-        Self { ready_at: self.ready_at, uses, multikey, ..changed }
+        let building = Arc::clone(&self.building);
+        Self { ready_at: self.ready_at, uses, multikey, building, ..changed }
     }
 
     /// For each field, the components of its path that were an array in some document, a bit each from the lowest.

@@ -8,7 +8,8 @@ use crate::base::{Environment, Error, ErrorCode, Result, System};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, ObjectIds, ValueBuf};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{
-    Catalog, CollectionOptions, CollectionState, Committer, Entry, IndexChanges, IndexSpec, Namespace, is_of_member,
+    Added, Catalog, CollectionOptions, CollectionState, Committer, Entry, Index, IndexChanges, IndexSpec, Namespace,
+    is_of_member,
 };
 use crate::collection::build::build;
 use crate::collection::duplicate::shared_keys;
@@ -269,18 +270,40 @@ impl Database {
         let collation = self.catalog.collation(&Namespace::parse(namespace)?);
         let specs = IndexSpec::parse_all(specs, collation.as_deref())?;
         let collection = self.collection_or_create(namespace)?;
-        let (added, snapshot) = self.catalog.add_indexes(collection.state(), &specs)?;
-        if added.is_empty() {
+        let mut count = 0;
+        loop {
+            count += self.add_and_build(&collection, &specs)?;
+            // Those that other threads build are waited for: a build that fails is done again here.
+            let schema = collection.schema();
+            let is_asked_for = |index: &&Arc<Index>| specs.iter().any(|spec| spec.name == index.spec.name);
+            let others: Vec<_> = schema.indexes.iter().filter(|index| !index.ready).filter(is_asked_for).collect();
+            if others.is_empty() {
+                return Ok(count);
+            }
+            others.iter().for_each(|index| index.wait_for_build());
+            // What nobody builds any more was left by a thread that could not drop it.
+            let schema = collection.schema();
+            let is_left = |index: &&Arc<Index>| !index.ready && others.iter().any(|other| other.number == index.number);
+            let left: Vec<_> = schema.indexes.iter().filter(is_left).map(|index| index.number).collect();
+            self.catalog.drop_indexes(collection.state(), &left)?;
+        }
+    }
+
+    /// Adds the indexes that are not there, and builds them; how many those were.
+    fn add_and_build(&self, collection: &Collection, specs: &[IndexSpec]) -> Result<usize> {
+        let Added { indexes, snapshot, builds } = self.catalog.add_indexes(collection.state(), specs)?;
+        if indexes.is_empty() {
             return Ok(0);
         }
-        let built = build(&self.catalog, collection.state(), &added, &snapshot)
-            .and_then(|()| self.catalog.finish_indexes(collection.state(), &added));
+        let built = build(&self.catalog, collection.state(), &indexes, &snapshot)
+            .and_then(|()| self.catalog.finish_indexes(collection.state(), &indexes));
         if let Err(error) = built {
-            let numbers: Vec<_> = added.iter().map(|index| index.number).collect();
+            let numbers: Vec<_> = indexes.iter().map(|index| index.number).collect();
             self.catalog.drop_indexes(collection.state(), &numbers)?;
             return Err(error);
         }
-        Ok(added.len())
+        drop(builds);
+        Ok(indexes.len())
     }
 
     /// Drops the index with a name, or all but that of `_id` for `*`.
@@ -341,8 +364,8 @@ impl Database {
         let old = collection.schema().index(name).cloned().ok_or_else(|| no_index(namespace, name))?;
         // A name that no other index has, for as long as both are there.
         let other_name = format!("{name}_rebuilt_{}", old.number);
-        let (new, snapshot) = self.catalog.add_again(collection.state(), &old.spec.rebuilt(&other_name, unique)?)?;
-        let added = [new];
+        let spec = old.spec.rebuilt(&other_name, unique)?;
+        let Added { indexes: added, snapshot, builds: _builds } = self.catalog.add_again(collection.state(), &spec)?;
         let built = build(&self.catalog, collection.state(), &added, &snapshot)
             .and_then(|()| self.catalog.finish_indexes(collection.state(), &added))
             .and_then(|()| {

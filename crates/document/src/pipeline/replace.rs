@@ -55,8 +55,8 @@ pub(super) fn on_view(namespace: &Namespace) -> Error {
 
 fn fill(collections: &Collections, collection: &Collection, indexes: &[IndexSpec], rows: Rows) -> Result<()> {
     let catalog = &collections.parts.catalog;
-    let (added, _) = catalog.add_indexes(collection.state(), indexes)?;
-    catalog.finish_indexes(collection.state(), &added)?;
+    let added = catalog.add_indexes(collection.state(), indexes)?;
+    catalog.finish_indexes(collection.state(), &added.indexes)?;
     let (mut part, mut bytes): (Vec<DocumentBuf>, usize) = (Vec::new(), 0);
     for row in rows {
         let row = row?;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use spinney::{Options, Table};
 use spinney_document::bson::{DocumentBuf, DocumentBuilder, Value};
+use spinney_document::catalog::Added;
 use spinney_document::command::Service;
 use spinney_document::{Database, Error};
 
@@ -241,12 +242,12 @@ fn what_a_build_finds_of_arrays_outlives_a_change_of_the_index_meanwhile() {
     let mut spec = DocumentBuilder::new();
     spec.append("key", &spinney_document::doc! {"a": 1, "b": 1}).append("name", "late");
     let spec = spinney_document::catalog::IndexSpec::parse(spec.finish().view()).unwrap();
-    let (added, snapshot) = catalog.add_indexes(bad.state(), &[spec]).unwrap();
+    let Added { indexes: added, snapshot, builds } = catalog.add_indexes(bad.state(), &[spec]).unwrap();
     done(&service, "d", r#"{"collMod":"bad","index":{"name":"late","hidden":true}}"#);
     spinney_document::collection::build::build(&catalog, bad.state(), &added, &snapshot).unwrap();
     catalog.finish_indexes(bad.state(), &added).unwrap();
     assert!(bad.schema().index("late").unwrap().is_multikey());
-    drop((added, snapshot, bad, catalog, service));
+    drop((added, snapshot, builds, bad, catalog, service));
     let service = open(place.path());
     assert!(service.database().collection("d.bad").unwrap().unwrap().schema().index("late").unwrap().is_multikey());
 }
@@ -259,7 +260,7 @@ fn the_end_of_a_build_does_not_bring_back_a_collection_that_was_dropped() {
     let bad = service.database().collection("d.bad").unwrap().unwrap();
     let spec = json(r#"{"key":{"b":1},"name":"b"}"#);
     let spec = spinney_document::catalog::IndexSpec::parse(spec.view()).unwrap();
-    let (added, _) = catalog.add_indexes(bad.state(), &[spec]).unwrap();
+    let Added { indexes: added, .. } = catalog.add_indexes(bad.state(), &[spec]).unwrap();
     done(&service, "d", r#"{"drop":"bad"}"#);
     assert_eq!(catalog.finish_indexes(bad.state(), &added).unwrap_err().code().number(), 26);
     done(&service, "d", r#"{"create":"bad"}"#);
@@ -267,6 +268,30 @@ fn the_end_of_a_build_does_not_bring_back_a_collection_that_was_dropped() {
     let number = number_of(&service, "d.bad");
     drop((added, bad, catalog, service));
     assert_eq!(number_of(&open(place.path()), "d.bad"), number);
+}
+
+#[test]
+fn an_index_that_another_thread_builds_is_waited_for() {
+    // The second of two threads that created an index was told that it is there, while the first one still built it;
+    // when that build failed, or the process ended, the index that was acknowledged was gone.
+    let place = tempfile::tempdir().unwrap();
+    let service = make(place.path());
+    let catalog = std::sync::Arc::clone(service.database().catalog());
+    let bad = service.database().collection("d.bad").unwrap().unwrap();
+    let spec = json(r#"{"key":{"b":1},"name":"b"}"#);
+    let spec = spinney_document::catalog::IndexSpec::parse(spec.view()).unwrap();
+    let added = catalog.add_indexes(bad.state(), &[spec]).unwrap();
+    let number = added.indexes[0].number;
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            done(&service, "d", r#"{"createIndexes":"bad","indexes":[{"key":{"b":1},"name":"b"}]}"#);
+        });
+        // The first one fails: its build ends, and it has not dropped the index.
+        drop(added);
+        second.join().unwrap();
+    });
+    let index = bad.schema().index("b").cloned().unwrap();
+    assert!(index.ready && index.number != number);
 }
 
 /// A row of a collection as it would be without one of its fields.
