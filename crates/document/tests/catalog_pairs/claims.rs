@@ -29,6 +29,9 @@ struct Claims {
     all: Vec<Claim>,
     /// What was begun, and is not acknowledged yet.
     begun: Vec<(u64, Vec<String>)>,
+    /// A write has failed, and it is not known what the disk has of it: what operations see from here on need not be
+    /// what the next start finds, so that nothing is acknowledged any more.
+    is_poisoned: bool,
 }
 
 /// Gives operations their times, and has their claims.
@@ -95,7 +98,8 @@ impl Claiming<'_> {
         let end = claims.now;
         let at = claims.begun.iter().position(|(begin, _)| *begin == self.begin).unwrap();
         let (begin, touched) = claims.begun.swap_remove(at);
-        let acknowledged = done.is_ok();
+        let acknowledged = done.is_ok() && !claims.is_poisoned;
+        claims.is_poisoned |= matches!(&done, Err(ErrorCode::FILE_STREAM_FAILED));
         let all = match done {
             Ok(all) if acknowledged => all,
             _ => touched.into_iter().flat_map(|name| [(format!("{name}/"), None), (name, None)]).collect(),
