@@ -76,6 +76,9 @@ fn serve(
         (None, spinney_document::Database::with_engine(db.clone())?)
     };
     let log = Log::stderr(args.log_json);
+    for (collection, sentence) in documents.catalog().damages() {
+        log.warning("damage was found", &[("collection", collection.as_str()), ("error", &sentence)]);
+    }
     let options = ServiceOptions {
         test_commands: args.test_commands,
         durability: Some(args.journal.into()),

@@ -23,7 +23,6 @@ use spinney::{Batch, ChangeFeed, Commit, ErrorKind, SeqNum, prefix_range};
 use super::counts::{COUNTS, CopiedCounts, Mark, key_of, number_of, numbers_of, pair};
 use super::own::is_own_number;
 use super::registry::{Catalog, Entry};
-use super::row::corrupt;
 use super::state::{AtRest, COUNT_WAIT, CollectionState};
 use crate::base::Result;
 use crate::notes::Note;
@@ -61,21 +60,18 @@ impl Catalog {
     /// Takes the counts of collections from the rows, if they are of use, at open.
     ///
     /// # Errors
-    /// Those of the engine; `DataCorruptionDetected` (374) for a row that makes no sense.
+    /// Those of the engine.
     pub(super) fn recover_counts(&self) -> Result<()> {
         let stored = self.table.get(COUNTS)?;
         let Some(stored) = stored.as_deref() else { return Ok(()) };
-        let mark = Mark::decode(stored).ok_or_else(|| corrupt(COUNTS, "mark"))?;
-        let mut known = self.known_counts()?;
+        // Malformed rows are of no use.
+        let (Some(mark), Some(mut known)) = (Mark::decode(stored), self.known_counts()?) else {
+            return self.forget_counts();
+        };
         let read_only = self.engine().is_read_only();
         let mut changed = BTreeMap::new();
         if !mark.is_last && (read_only || !self.read_differences(mark, &known, &mut changed)?) {
-            if read_only {
-                return Ok(());
-            }
-            let mut batch = Batch::new();
-            batch.delete_range(&self.table, prefix_range(COUNTS));
-            return Ok(self.engine().write(&batch)?);
+            return self.forget_counts();
         }
         for state in self.collections() {
             let (count, is_new) = match known.remove(&state.number) {
@@ -98,14 +94,24 @@ impl Catalog {
         self.store_counts(batch, WAIT, false).map(drop)
     }
 
-    fn known_counts(&self) -> Result<KnownCounts> {
+    /// Removes rows that are of no use: documents are counted when that is first asked for.
+    fn forget_counts(&self) -> Result<()> {
+        if self.engine().is_read_only() {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        batch.delete_range(&self.table, prefix_range(COUNTS));
+        Ok(self.engine().write(&batch)?)
+    }
+
+    /// What the rows say; nothing when one is malformed.
+    fn known_counts(&self) -> Result<Option<KnownCounts>> {
         let (mut rows, mut known) = (self.table.prefix(format!("{COUNTS}-")), BTreeMap::new());
         while let Some((key, row)) = rows.advance()? {
-            let row = number_of(key).zip(numbers_of(row)).ok_or_else(|| corrupt(COUNTS, "count"))?;
-            let (number, (count, newest)) = row;
+            let Some((number, (count, newest))) = number_of(key).zip(numbers_of(row)) else { return Ok(None) };
             known.insert(number, (count.cast_signed(), SeqNum(newest)));
         }
-        Ok(known)
+        Ok(Some(known))
     }
 
     /// Adds up what commits that are newer than the rows have added to collections; whether the log has them all.
@@ -135,7 +141,7 @@ impl Catalog {
         let since = self.engine().changes(self.engine().log_end())?;
         let _storing = self.counts.storing.lock();
         let next = self.store_counts(Batch::new(), COUNT_WAIT, false)?.next;
-        Ok(StoredCounts { known: self.known_counts()?, next, since })
+        Ok(StoredCounts { known: self.known_counts()?.unwrap_or_default(), next, since })
     }
 
     /// The counts of the moment behind the change `newest`, of the collections of which they are known.

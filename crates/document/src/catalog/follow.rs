@@ -229,9 +229,15 @@ impl Catalog {
             return Ok(entry);
         };
         let before = state.schema();
-        let indexes = row.indexes.into_iter().map(|index| self.followed_index(&state, &before, index));
-        let indexes = indexes.collect::<Result<_>>()?;
-        state.follow(Schema { namespace, uuid: row.uuid, options: row.options, indexes, dropped: false });
+        let (mut indexes, mut damaged) = (Vec::new(), row.damaged.into_iter().map(Arc::new).collect::<Vec<_>>());
+        for index in row.indexes {
+            // What was damaged stays so.
+            match before.damaged.iter().find(|known| known.number == index.number) {
+                Some(known) => damaged.push(Arc::clone(known)),
+                None => indexes.push(self.followed_index(&state, &before, index)?),
+            }
+        }
+        state.follow(Schema { namespace, uuid: row.uuid, options: row.options, indexes, damaged, dropped: false });
         Ok(Entry::Collection(state))
     }
 

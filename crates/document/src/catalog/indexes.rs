@@ -5,68 +5,73 @@
 
 use std::sync::Arc;
 
-use spinney::{Snapshot, Transaction};
+use spinney::Snapshot;
 
 use super::index_spec::IndexSpec;
 use super::own::refuse_own;
 use super::record::event;
-use super::registry::{Catalog, not_found};
-use super::row;
+use super::registry::Catalog;
 use super::same_index::is_there;
-use super::state::{CollectionState, Index, Schema};
+use super::state::{CollectionState, Index, IndexBuild, Schema};
 use super::tables::index_table;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::Document;
 
 /// The most indexes of a collection, with that of `_id`.
 const INDEXES_MAX: usize = 64;
 
+/// Indexes that are still to be built.
+#[derive(Debug)]
+pub struct Added {
+    /// The indexes.
+    pub indexes: Vec<Arc<Index>>,
+    /// What there was just before: all that is written later is written to the indexes too.
+    pub snapshot: Snapshot,
+    /// Held until they are ready, or dropped.
+    pub builds: Vec<IndexBuild>,
+}
+
 impl Catalog {
-    /// Adds indexes that are still to be built, and returns them, with a snapshot of what there was just before: all
-    /// that is written later is written to them too. Those that are there already are left out.
+    /// Adds indexes that are still to be built, and returns them. Those that are there already are left out: another
+    /// thread may still build them.
     ///
     /// # Errors
     /// `IndexOptionsConflict` (85) and `IndexKeySpecsConflict` (86) for an index that differs from one that is there;
     /// `CannotCreateIndex` (67) beyond 64 indexes with that of `_id`; those of [`CollectionState::change`] and of the
     /// engine.
-    pub fn add_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<(Vec<Arc<Index>>, Snapshot)> {
+    pub fn add_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<Added> {
         refuse_own(state, "an index")?;
         let mut next = self.changing.lock();
         state.change(self.change_wait(), |schema| {
             let snapshot = self.engine().snapshot();
-            if schema.dropped {
-                return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
-            }
-            let (mut changed, mut added) = (schema.clone(), Vec::new());
+            let (mut changed, mut indexes, mut builds) = (schema.clone(), Vec::new(), Vec::new());
             for spec in specs {
                 if !is_there(&changed, spec)? {
-                    added.push(self.add_index(state, &mut changed, &mut next, spec, false)?);
+                    let index = self.add_index(state, &mut changed, &mut next, spec, false)?;
+                    builds.push(index.begin_build());
+                    indexes.push(index);
                 }
             }
-            if !added.is_empty() {
-                self.put_row(state.number, &changed, None)?;
+            if !indexes.is_empty() {
+                self.put_row(state.number, (schema, &changed), None)?;
             }
-            Ok((changed, (added, snapshot)))
+            Ok((changed, Added { indexes, snapshot, builds }))
         })
     }
 
-    /// Adds an index that is still to be built, although there may be one like it, whose place it is to take; and a
-    /// snapshot, as [`Self::add_indexes`] does.
+    /// Adds an index that is still to be built, although there may be one like it, whose place it is to take.
     ///
     /// # Errors
     /// As [`Self::add_indexes`].
-    pub fn add_again(&self, state: &CollectionState, spec: &IndexSpec) -> Result<(Arc<Index>, Snapshot)> {
+    pub fn add_again(&self, state: &CollectionState, spec: &IndexSpec) -> Result<Added> {
         refuse_own(state, "an index")?;
         let mut next = self.changing.lock();
         state.change(self.change_wait(), |schema| {
             let snapshot = self.engine().snapshot();
-            if schema.dropped {
-                return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
-            }
             let mut changed = schema.clone();
-            let added = self.add_index(state, &mut changed, &mut next, spec, false)?;
-            self.put_row(state.number, &changed, None)?;
-            Ok((changed, (added, snapshot)))
+            let index = self.add_index(state, &mut changed, &mut next, spec, false)?;
+            let builds = vec![index.begin_build()];
+            self.put_row(state.number, (schema, &changed), None)?;
+            Ok((changed, Added { indexes: vec![index], snapshot, builds }))
         })
     }
 
@@ -83,6 +88,9 @@ impl Catalog {
             let what = format!("add index fails, too many indexes for {}", changed.namespace);
             return Err(Error::new(ErrorCode::CANNOT_CREATE_INDEX, what));
         }
+        if changed.damaged(&spec.name).is_some() {
+            changed.check_indexes()?;
+        }
         let number = self.take_number(next)?;
         let table = self.create_table(&index_table(number), spec.storage)?;
         let index = Arc::new(Index::new(number, table, spec.clone(), state.capped.is_none(), ready, &[]));
@@ -93,11 +101,17 @@ impl Catalog {
     /// Marks indexes that were built to their end.
     ///
     /// # Errors
-    /// Those of [`CollectionState::change`] and of the engine.
+    /// `IndexNotFound` (27) when one was dropped meanwhile; those of [`CollectionState::change`] and of the engine.
     pub fn finish_indexes(&self, state: &CollectionState, built: &[Arc<Index>]) -> Result<()> {
         let _changing = self.changing.lock();
         state.change(self.change_wait(), |schema| {
             let mut changed = schema.clone();
+            if let Some(gone) =
+                built.iter().find(|built| !schema.indexes.iter().any(|index| index.number == built.number))
+            {
+                let what = format!("index {} of {} was dropped while it was built", gone.spec.name, schema.namespace);
+                return Err(Error::new(ErrorCode::INDEX_NOT_FOUND, what));
+            }
             let now = self.engine().snapshot().seqnum();
             for index in &mut changed.indexes {
                 if built.iter().any(|built| built.number == index.number) {
@@ -110,12 +124,12 @@ impl Catalog {
                 told.push(index.spec.document());
             });
             told.close().close();
-            self.put_row(state.number, &changed, Some(told.finish()))?;
+            self.put_row(state.number, (schema, &changed), Some(told.finish()))?;
             Ok((changed, ()))
         })
     }
 
-    /// Drops indexes by their numbers.
+    /// Drops indexes by their numbers: those that are there. Those of a collection that was dropped are gone.
     ///
     /// # Errors
     /// Those of [`CollectionState::change`] and of the engine.
@@ -123,41 +137,30 @@ impl Catalog {
         let _changing = self.changing.lock();
         let dropped = state.change(self.change_wait(), |schema| {
             let mut changed = schema.clone();
-            changed.indexes.retain(|index| !numbers.contains(&index.number));
-            if !changed.dropped {
-                let gone = schema.indexes.iter().filter(|index| numbers.contains(&index.number));
-                let mut told = event("dropIndexes", schema.namespace.as_str(), schema.uuid);
-                told.open_document("operationDescription").open_array("indexes");
-                let mut were_ready = false;
-                gone.for_each(|index| {
-                    were_ready |= index.ready;
-                    told.push(index.spec.document());
-                });
-                told.close().close();
-                let told = were_ready.then(|| told.finish());
-                self.put_row_by(state.number, &changed, told, |txn| _ = txn.makes_room())?;
+            let is_gone = |number: u64| numbers.contains(&number);
+            changed.indexes.retain(|index| !is_gone(index.number));
+            changed.damaged.retain(|index| !is_gone(index.number));
+            let there = schema.indexes.iter().map(|index| index.number);
+            let there = there.chain(schema.damaged.iter().map(|index| index.number));
+            let gone: Vec<u64> = there.filter(|number| is_gone(*number)).collect();
+            if gone.is_empty() {
+                return Ok((changed, gone));
             }
-            Ok((changed, !schema.dropped))
-        })?;
-        for number in numbers.iter().filter(|_| dropped) {
-            self.drop_table(&index_table(*number))?;
+            let mut told = event("dropIndexes", schema.namespace.as_str(), schema.uuid);
+            told.open_document("operationDescription").open_array("indexes");
+            let mut were_ready = false;
+            schema.indexes.iter().filter(|index| is_gone(index.number)).for_each(|index| {
+                were_ready |= index.ready;
+                told.push(index.spec.document());
+            });
+            told.close().close();
+            let told = were_ready.then(|| told.finish());
+            self.commit(told, |txn, _| self.change_row(txn.makes_room(), state.number, (schema, &changed)))?;
+            Ok((changed, gone))
+        });
+        match dropped {
+            Err(error) if error.code() == ErrorCode::NAMESPACE_NOT_FOUND => Ok(()),
+            dropped => dropped?.into_iter().try_for_each(|number| self.drop_table(&index_table(number))),
         }
-        Ok(())
-    }
-
-    /// Adds, within a transaction, paths that were arrays to the row of an index.
-    ///
-    /// # Errors
-    /// `WriteConflict` (112) when the collection was renamed after the transaction began; those of the engine.
-    pub fn add_multikey(&self, txn: &mut Transaction, schema: &Schema, index: &Index, found: &[u64]) -> Result<()> {
-        let name = schema.namespace.as_str();
-        // A transaction that began before the collection had its name sees no row of it.
-        let row = txn
-            .get(&self.table, name)?
-            .ok_or_else(|| Error::new(ErrorCode::WRITE_CONFLICT, format!("collection {name} was renamed meanwhile")))?;
-        let row = Document::from_checked_bytes(&row).ok_or_else(|| row::corrupt(name, "row"))?;
-        let row = row::with_multikey(name, row, index.number, found)?;
-        txn.put(&self.table, name, row.as_bytes())?;
-        Ok(())
     }
 }

@@ -8,7 +8,9 @@
 //!
 //! # Recovery
 //! Tables are created before the row that names them, and dropped after it is gone. At open, tables that no row names
-//! are dropped. A row changes in one transaction with what it describes.
+//! are dropped. A row changes in one transaction with what it describes, which has read it and checked that it is that
+//! of the collection in hand (the file `row_change.rs`). A row that cannot be used is a damaged collection, and fails
+//! nothing else (the file `damage.rs`).
 
 pub mod apply;
 pub mod capped;
@@ -17,11 +19,13 @@ pub mod committer;
 pub mod copy;
 mod count_recovery;
 mod counts;
+pub mod damage;
 mod follow;
 pub mod index_entry;
 mod index_filters;
 pub mod index_spec;
 mod indexes;
+mod load;
 pub mod namespace;
 pub mod options;
 pub mod own;
@@ -29,6 +33,7 @@ mod own_changes;
 pub mod record;
 pub mod registry;
 mod row;
+mod row_change;
 mod same_index;
 pub mod state;
 pub mod tables;
@@ -39,10 +44,12 @@ pub use capped::{Capped, CappedLimits, CappedLock, Holdings};
 pub use committer::{Committer, MEMBER_TABLE, Pending, PreparedCommit, is_of_member};
 pub use copy::{Copying, adopt};
 pub use counts::CopiedCounts;
+pub use damage::{Damage, DamagedIndex};
 pub use index_filters::{IndexFilter, IndexFilters, NamedIndex};
 pub use index_spec::{IndexChanges, IndexSpec, StorageSpec};
+pub use indexes::Added;
 pub use namespace::Namespace;
 pub use options::CollectionOptions;
 pub use record::{Past, Recorder, SessionListener, Since};
 pub use registry::{Catalog, Entry};
-pub use state::{AtRest, CollectionState, Index, Schema, SchemaGuard, Uses};
+pub use state::{AtRest, CollectionState, Index, IndexBuild, Schema, SchemaGuard, Uses};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use spinney::{Durability, Transaction};
 
 use super::index_spec::IndexSpec;
+use super::load::damaged;
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use super::own::{is_own_number, is_profile};
@@ -18,7 +19,11 @@ use crate::base::{Error, ErrorCode, Result};
 impl Entry {
     /// Whether it is a collection that a member of a replica set has for itself.
     pub(super) fn is_own(&self) -> bool {
-        matches!(self, Self::Collection(state) if is_own_number(state.number))
+        match self {
+            Self::Collection(state) => is_own_number(state.number),
+            Self::Damaged(damage) => damage.is_own,
+            Self::View(_) => false,
+        }
     }
 }
 
@@ -31,12 +36,15 @@ impl Catalog {
         let mut rows = own.rows.iter().map(|rows| rows.range(..)).collect::<Vec<_>>();
         for rows in &mut rows {
             while let Some((key, row)) = rows.advance()? {
-                let name = String::from_utf8_lossy(key).into_owned();
-                let (namespace, row) = (Namespace::parse(&name)?, row::decode(&name, row)?);
-                if !row.number.is_some_and(is_own_number) {
-                    return Err(row::corrupt(&name, "n"));
-                }
-                let entry = self.load(&namespace, row)?;
+                let name = std::str::from_utf8(key).ok().and_then(|name| Namespace::parse(name).ok());
+                // No command can name it.
+                let Some(namespace) = name else { continue };
+                let loaded = row::decode(namespace.as_str(), row).and_then(|row| match row.number {
+                    Some(number) if is_own_number(number) => self.load(&namespace, row),
+                    _ => Err(row::corrupt(namespace.as_str(), "n")),
+                });
+                // A profile that is damaged is dropped with its tables, or without them: they hold nothing else.
+                let entry = loaded.or_else(|error| damaged(&namespace, row, error, true))?;
                 if let Entry::Collection(state) = &entry {
                     tables.extend(tables_of(state, &state.schema()));
                 }
@@ -78,7 +86,8 @@ impl Catalog {
         let spec = IndexSpec::of_id(options.collation.as_deref());
         let indexes = vec![Arc::new(Index::new(index, index_table, spec, false, true, &[]))];
         let uuid = self.new_uuid();
-        let schema = Schema { namespace: namespace.clone(), uuid, options, indexes, dropped: false };
+        let schema =
+            Schema { namespace: namespace.clone(), uuid, options, indexes, damaged: Vec::new(), dropped: false };
         let state = Arc::new(CollectionState::new(number, table, schema));
         state.documents.start_empty();
         own.put_row(self.engine(), &state, &state.schema())?;
@@ -97,9 +106,7 @@ impl Catalog {
         state.change(self.change_wait(), |schema| {
             let mut changed = schema.clone();
             change(&mut changed)?;
-            if !schema.dropped {
-                own.put_row(self.engine(), state, &changed)?;
-            }
+            own.put_row(self.engine(), state, &changed)?;
             Ok((changed, ()))
         })
     }
@@ -121,6 +128,16 @@ impl Catalog {
         tables.iter().try_for_each(|table| Ok(self.engine().drop_table(table)?))
     }
 
+    /// Drops a damaged collection that the member has for itself. Its tables go at the next open.
+    pub(super) fn drop_own_row(&self, namespace: &Namespace) -> Result<()> {
+        let mut own = self.own.lock();
+        let mut txn = self.engine().begin();
+        txn.delete(own.rows(self.engine())?, namespace.as_str())?;
+        txn.commit_with(Durability::Sync)?;
+        self.names.write().remove(namespace);
+        Ok(())
+    }
+
     /// Commits a transaction that writes to nothing but collections that the member has for itself.
     ///
     /// # Errors
@@ -138,7 +155,8 @@ impl Catalog {
         for (namespace, entry) in self.list(Some(database)) {
             match entry {
                 Entry::Collection(state) if is_own_number(state.number) => self.drop_own(&namespace, &state)?,
-                _ => {}
+                Entry::Damaged(damage) if damage.is_own => self.drop_own_row(&namespace)?,
+                Entry::Collection(_) | Entry::View(_) | Entry::Damaged(_) => {}
             }
         }
         Ok(())

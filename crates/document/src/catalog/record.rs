@@ -27,7 +27,6 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use spinney::{Batch, Durability, ErrorKind, Lsn, Table, TableId, Transaction, prefix_range};
 
 use super::counts::{COUNTS, numbers_of, pair};
-use super::row::corrupt;
 use crate::base::{Environment, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp, Value};
 use crate::notes::{ClusterClock, Note, SessionNote};
@@ -391,7 +390,8 @@ fn since_of(row: Document<'_>) -> Option<Since> {
 fn read_position(table: &Table) -> Result<(u64, Timestamp)> {
     let stored = table.get(POSITION)?;
     let Some(bytes) = stored.as_deref() else { return Ok((0, Timestamp::from_bits(0))) };
-    let (position, time) = numbers_of(bytes).ok_or_else(|| corrupt("#p", "position"))?;
+    // The next commit that is applied writes it anew, where it is malformed.
+    let (position, time) = numbers_of(bytes).unwrap_or_default();
     Ok((position, Timestamp::from_bits(time)))
 }
 

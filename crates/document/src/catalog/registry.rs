@@ -4,7 +4,7 @@
 //! `changing` is held by each change from its checks to its end, so changes are one after the other. Inside it the lock
 //! of a collection's schema is taken, and then, shortly, that of the names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,14 +14,15 @@ use spinney::{Durability, Layout, Table, TableOptions, Transaction};
 
 use super::committer::{Applied, Committer, Pending};
 use super::counts::Counts;
+use super::damage::Damage;
 use super::index_spec::{IndexSpec, StorageSpec};
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
-use super::own::{Own, is_own_number, is_profile, refuse_own};
+use super::own::{Own, is_own_number, refuse_own};
 use super::record::{Past, Recorder, database_event, event, is_record};
-use super::row::{self, NUMBER_KEY, Row};
+use super::row::{self, Expected, NUMBER_KEY};
 use super::state::{CollectionState, Index, Schema};
-use super::tables::{CATALOG, collection_table, index_table, is_ours, is_spill, table_options};
+use super::tables::{CATALOG, collection_table, index_table, table_number, table_options};
 use crate::base::{Environment, Error, ErrorCode, Result};
 use crate::bson::{DocumentBuf, Timestamp};
 use crate::collation::Collated;
@@ -31,7 +32,7 @@ use crate::notes::Note;
 const CHANGE_WAIT_MS: u64 = 10_000;
 
 /// What the names of collections begin with that are filled to replace others. They are dropped at open.
-const TEMPORARY_PREFIX: &str = "tmp.agg_out.";
+pub(super) const TEMPORARY_PREFIX: &str = "tmp.agg_out.";
 
 /// What a namespace names.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub enum Entry {
     Collection(Arc<CollectionState>),
     /// A view.
     View(Arc<CollectionOptions>),
+    /// What cannot be used, but can be dropped.
+    Damaged(Arc<Damage>),
 }
 
 impl Entry {
@@ -49,6 +52,7 @@ impl Entry {
         match self {
             Self::Collection(state) => state.schema().options.collation.clone(),
             Self::View(options) => options.collation.clone(),
+            Self::Damaged(_) => None,
         }
     }
 
@@ -56,15 +60,23 @@ impl Entry {
         match self {
             Self::Collection(state) => state.schema().options.document() == options.document(),
             Self::View(view) => view.document() == options.document(),
+            Self::Damaged(_) => false,
         }
     }
 }
 
-fn next_number(table: &Table) -> Result<u64> {
-    match table.get(NUMBER_KEY)? {
-        Some(bytes) => Ok(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(|| row::corrupt("#", "number"))?)),
-        None => Ok(1),
+/// The next number of a table, as its row has it, but one that no table and no count has at the least: where the row is
+/// missing or malformed, it is found by them.
+fn next_number(engine: &spinney::Database, table: &Table) -> Result<u64> {
+    let stored = table.get(NUMBER_KEY)?.and_then(|bytes| bytes.first_chunk().copied());
+    if let Some(stored) = stored {
+        return Ok(u64::from_le_bytes(stored));
     }
+    let mut next = 1;
+    for known in engine.tables()? {
+        next = next.max(table_number(known.name()).map_or(0, |number| number + 1));
+    }
+    Ok(next)
 }
 
 /// All collections, views and indexes.
@@ -103,14 +115,14 @@ impl Catalog {
     /// not built to their end. With a committer that is left to [`Self::clean_up`].
     ///
     /// # Errors
-    /// Those of the engine; `DataCorruptionDetected` (374) for a row that makes no sense; `NamespaceNotFound` (26) for
-    /// a database without documents that is open for reading only.
+    /// Those of the engine; `NamespaceNotFound` (26) for a database without documents that is open for reading only. A
+    /// row that cannot be used fails no start: see [`Self::damages`].
     pub fn open(
         engine: spinney::Database,
         environment: Arc<dyn Environment>,
         committer: Option<Arc<dyn Committer>>,
     ) -> Result<Self> {
-        let (read_only, is_member) = (engine.is_read_only(), committer.is_some());
+        let read_only = engine.is_read_only();
         let table = match engine.table(CATALOG)? {
             Some(table) => table,
             None if read_only => {
@@ -119,12 +131,12 @@ impl Catalog {
             }
             None => engine.open_or_create_table(CATALOG, TableOptions::default().layout(Layout::BTree))?,
         };
-        let next = next_number(&table)?;
+        let next = next_number(&engine, &table)?;
         let mut rows = Vec::new();
         let mut entries = table.range(..);
         while let Some((key, value)) = entries.advance()? {
             if key != NUMBER_KEY && !is_record(key) {
-                rows.push((String::from_utf8_lossy(key).into_owned(), value.to_vec()));
+                rows.push((key.to_vec(), value.to_vec()));
             }
         }
         drop(entries);
@@ -146,82 +158,13 @@ impl Catalog {
             counts: Counts::default(),
             watched: Mutex::default(),
         };
-        let mut tables = BTreeSet::from([CATALOG.to_owned()]);
-        for (name, bytes) in rows {
-            let namespace = Namespace::parse(&name)?;
-            if namespace.collection().starts_with(TEMPORARY_PREFIX) && !is_member {
-                if read_only {
-                    continue;
-                }
-                // Its tables are dropped below, as no row names them.
-                catalog.commit(None, |txn, _| txn.delete(&catalog.table, namespace.as_str()))?;
-                continue;
-            }
-            let row = row::decode(namespace.as_str(), &bytes)?;
-            let has_unfinished = row.indexes.iter().any(|index| !index.ready);
-            let entry = catalog.load(&namespace, row)?;
-            if let Entry::Collection(state) = &entry {
-                let schema = state.schema();
-                tables.extend(tables_of(state, &schema));
-                if has_unfinished && !is_member {
-                    catalog.put_row(state.number, &schema, None)?;
-                }
-            }
-            catalog.names.write().insert(namespace, entry);
-        }
+        let tables = catalog.load_rows(rows)?;
         catalog.recover_counts()?;
         catalog.open_own()?;
         if !read_only {
-            catalog.drop_left(&tables)?;
+            catalog.drop_left(tables.as_ref())?;
         }
         Ok(catalog)
-    }
-
-    /// Drops tables that no row names; those of collections and indexes only where no set decides on them.
-    fn drop_left(&self, named: &BTreeSet<String>) -> Result<()> {
-        for table in self.engine.tables()? {
-            let name = table.name();
-            if (is_spill(name) || is_ours(name) && self.committer.is_none()) && !named.contains(name) {
-                self.engine.drop_table(name)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Drops what an earlier process or primary has left half done: collections that were filled to replace others,
-    /// indexes that were not built to their end, tables that no row names. For a database with a committer, before any
-    /// other change; else it is done at open.
-    ///
-    /// # Errors
-    /// Those of the committer and of the engine.
-    pub fn clean_up(&self) -> Result<()> {
-        for (namespace, entry) in self.list(None) {
-            let Entry::Collection(state) = entry else { continue };
-            // Each member has its own profiles now.
-            let is_of_the_set = is_profile(&namespace) && !is_own_number(state.number);
-            if namespace.collection().starts_with(TEMPORARY_PREFIX) || is_of_the_set {
-                self.drop_namespace(&namespace)?;
-                continue;
-            }
-            let schema = state.schema();
-            let unfinished: Vec<u64> = schema.others().filter(|index| !index.ready).map(|index| index.number).collect();
-            if !unfinished.is_empty() {
-                self.drop_indexes(&state, &unfinished)?;
-            }
-        }
-        let _changing = self.changing.lock();
-        let mut known = BTreeSet::new();
-        for (_, entry) in self.list(None) {
-            if let Entry::Collection(state) = entry {
-                known.extend(tables_of(&state, &state.schema()));
-            }
-        }
-        for table in self.engine.tables()? {
-            if is_ours(table.name()) && !known.contains(table.name()) {
-                self.drop_table(table.name())?;
-            }
-        }
-        Ok(())
     }
 
     /// Commits a transaction by the committer, or else by the engine. See [`Pending`] for what `applied` is.
@@ -268,24 +211,10 @@ impl Catalog {
     pub(super) fn drop_table(&self, name: &str) -> Result<()> {
         match &self.committer {
             Some(committer) => committer.drop_table(name),
+            // The table of a damaged collection or index may be what is missing.
+            None if self.engine.table(name)?.is_none() => Ok(()),
             None => Ok(self.engine.drop_table(name)?),
         }
-    }
-
-    /// What a row names. Without a committer indexes are left out that were not built to their end.
-    pub(super) fn load(&self, namespace: &Namespace, row: Row) -> Result<Entry> {
-        let Some(number) = row.number else { return Ok(Entry::View(Arc::new(row.options))) };
-        let table = self.table_of(namespace, &collection_table(number))?;
-        let (has_ids, is_member) = (row.options.capped.is_none(), self.committer.is_some());
-        let kept = row.indexes.into_iter().filter(|index| index.ready || is_member);
-        let indexes = kept.map(|index| {
-            let table = self.table_of(namespace, &index_table(index.number))?;
-            Ok(Arc::new(Index::new(index.number, table, index.spec, has_ids, index.ready, &index.multikey)))
-        });
-        let indexes = indexes.collect::<Result<_>>()?;
-        let (namespace, uuid, options) = (namespace.clone(), row.uuid, row.options);
-        let schema = Schema { namespace, uuid, options, indexes, dropped: false };
-        Ok(Entry::Collection(Arc::new(CollectionState::new(number, table, schema))))
     }
 
     /// A table that a row of the catalog names.
@@ -349,11 +278,12 @@ impl Catalog {
             let uuid = self.new_uuid();
             let row = row::encode_view(uuid, &options);
             let created = created_event(namespace, uuid, &options);
-            self.commit(Some(created), |txn, _| txn.put(&self.table, namespace.as_str(), row.as_bytes()))?;
+            self.commit(Some(created), |txn, _| self.add_row(txn, namespace, &row))?;
             Entry::View(Arc::new(options))
         } else {
             let (state, created) = self.make(namespace, options, &mut next)?;
-            self.put_row(state.number, &state.schema(), Some(created))?;
+            let row = row::encode(state.number, &state.schema());
+            self.commit(Some(created), |txn, _| self.add_row(txn, namespace, &row))?;
             Entry::Collection(state)
         };
         self.names.write().insert(namespace.clone(), entry.clone());
@@ -371,7 +301,14 @@ impl Catalog {
         let created = created_event(namespace, uuid, &options);
         let number = self.take_number(next)?;
         let table = self.create_table(&collection_table(number), options.storage)?;
-        let mut schema = Schema { namespace: namespace.clone(), uuid, options, indexes: Vec::new(), dropped: false };
+        let mut schema = Schema {
+            namespace: namespace.clone(),
+            uuid,
+            options,
+            indexes: Vec::new(),
+            damaged: Vec::new(),
+            dropped: false,
+        };
         if schema.options.capped.is_some() {
             let (number, spec) = (self.take_number(next)?, IndexSpec::of_id(schema.options.collation.as_deref()));
             let table = self.create_table(&index_table(number), schema.options.storage)?;
@@ -394,7 +331,9 @@ impl Catalog {
         let name = Namespace::new(database, &format!("{TEMPORARY_PREFIX}{:016x}", self.environment.random()))?;
         match self.create(&name, options)? {
             Entry::Collection(state) => Ok((name, state)),
-            Entry::View(_) => Err(Error::new(ErrorCode::INTERNAL_ERROR, "a temporary collection is a view")),
+            Entry::View(_) | Entry::Damaged(_) => {
+                Err(Error::new(ErrorCode::INTERNAL_ERROR, "a temporary collection is a view"))
+            }
         }
     }
 
@@ -408,7 +347,7 @@ impl Catalog {
             return Err(not_found(&format!("view {namespace} does not exist")));
         }
         let row = row::encode_view(self.new_uuid(), &options);
-        self.commit(None, |txn, _| txn.put(&self.table, namespace.as_str(), row.as_bytes()))?;
+        self.commit(None, |txn, _| self.change_view_row(txn, namespace, &row))?;
         self.names.write().insert(namespace.clone(), Entry::View(Arc::new(options)));
         Ok(())
     }
@@ -436,15 +375,24 @@ impl Catalog {
         let _changing = self.changing.lock();
         let Some(entry) = self.find(namespace) else { return Ok(false) };
         let tables = match &entry {
+            // Whatever it was when the lock was waited for.
+            Entry::Collection(state) if is_own_number(state.number) => {
+                return self.drop_own(namespace, state).map(|()| true);
+            }
+            Entry::Damaged(damage) if damage.is_own => return self.drop_own_row(namespace).map(|()| true),
             Entry::View(_) => {
-                self.commit(None, |txn, _| txn.delete(&self.table, namespace.as_str()))?;
+                self.commit(None, |txn, _| self.remove_row(txn, namespace, Expected::View))?;
                 Vec::new()
+            }
+            Entry::Damaged(damage) => {
+                self.commit(None, |txn, _| self.remove_row(txn.makes_room(), namespace, Expected::Any))?;
+                damage.tables().cloned().unwrap_or_default()
             }
             Entry::Collection(state) => state.change(self.change_wait(), |schema| {
                 let dropped = event("drop", namespace.as_str(), schema.uuid).finish();
                 let until = self.commit(Some(dropped), |txn, until| {
                     self.put_past(txn.makes_room(), state, schema, until)?;
-                    txn.delete(&self.table, namespace.as_str())
+                    self.remove_row(txn, namespace, Expected::Collection(state.number, &schema.uuid))
                 })?;
                 self.recorder.ended(past_of(state, schema, until));
                 Ok((Schema { dropped: true, ..schema.clone() }, tables_of(state, schema)))
@@ -470,6 +418,7 @@ impl Catalog {
                 let what = format!("cannot rename view: {from}");
                 return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED_ON_VIEW, what));
             }
+            Some(Entry::Damaged(damage)) => return Err(damage.error()),
             None => return Err(not_found(&format!("Source collection {from} does not exist"))),
         };
         if from == to {
@@ -490,6 +439,7 @@ impl Catalog {
         // The row of the new name replaces that of the target, if there is one, in the same commit.
         match target {
             Some(Entry::Collection(target)) => return self.rename_over(state, from, &target, to, || Ok(())),
+            Some(Entry::Damaged(damage)) => return Err(damage.error()),
             _ => self.rename_row(&state, from, to, None)?,
         }
         let mut names = self.names.write();
@@ -547,7 +497,6 @@ impl Catalog {
                 self.check_new(to)?;
             }
             let renamed = Schema { namespace: to.clone(), ..schema.clone() };
-            let row = row::encode(state.number, &renamed);
             let mut told = event("rename", from.as_str(), schema.uuid);
             told.append("to", to.as_str());
             if let Some((_, target)) = replaced {
@@ -557,8 +506,13 @@ impl Catalog {
                 for (state, schema) in replaced.into_iter().chain([(state, schema)]) {
                     self.put_past(txn, state, schema, until)?;
                 }
-                txn.delete(&self.table, from.as_str())?;
-                txn.put(&self.table, to.as_str(), row.as_bytes())
+                match replaced {
+                    Some((target, schema)) => {
+                        self.remove_row(txn, to, Expected::Collection(target.number, &schema.uuid))?;
+                    }
+                    None => self.check_no_row(txn, to)?,
+                }
+                self.change_row(txn, state.number, (schema, &renamed))
             })?;
             for (state, schema) in replaced.into_iter().chain([(state, schema)]) {
                 self.recorder.ended(past_of(state, schema, until));
@@ -579,13 +533,10 @@ impl Catalog {
         state.change(self.change_wait(), |schema| {
             let mut changed = schema.clone();
             change(&mut changed)?;
-            if schema.dropped {
-                return Err(not_found(&format!("collection {} was dropped", schema.namespace)));
-            }
             let mut told = event("modify", schema.namespace.as_str(), schema.uuid);
             told.append("operationDescription", changed.options.document());
             told.append("stateBeforeChange", schema.options.document());
-            self.put_row(state.number, &changed, Some(told.finish()))?;
+            self.put_row(state.number, (schema, &changed), Some(told.finish()))?;
             Ok((changed, ()))
         })
     }
@@ -598,7 +549,7 @@ impl Catalog {
         let next = self.changing.lock();
         let number = next.to_le_bytes();
         let told = Some(database_event("dropDatabase", database));
-        self.commit(told, |txn, _| txn.makes_room().put(&self.table, NUMBER_KEY, number)).map(drop)
+        self.commit(told, |txn, _| Ok(txn.makes_room().put(&self.table, NUMBER_KEY, number)?)).map(drop)
     }
 
     fn put_past(
@@ -607,15 +558,18 @@ impl Catalog {
         state: &CollectionState,
         schema: &Schema,
         until: Timestamp,
-    ) -> spinney::Result<()> {
+    ) -> Result<()> {
         if !self.recorder.is_on() {
             return Ok(());
         }
-        Recorder::put_past(txn, &self.table, &past_of(state, schema, until))
+        Ok(Recorder::put_past(txn, &self.table, &past_of(state, schema, until))?)
     }
 
     pub(super) fn check_new(&self, namespace: &Namespace) -> Result<()> {
         let names = self.names.read();
+        if let Some(Entry::Damaged(damage)) = names.get(namespace) {
+            return Err(damage.error());
+        }
         if names.contains_key(namespace) {
             let what = format!("Collection {namespace} already exists.");
             return Err(Error::new(ErrorCode::NAMESPACE_EXISTS, what));
@@ -634,14 +588,14 @@ impl Catalog {
     /// A number that no table has had. It is durable with the row that is put next, or never seen.
     pub(super) fn take_number(&self, next: &mut u64) -> Result<u64> {
         let number = *next;
-        self.commit(None, |txn, _| txn.put(&self.table, NUMBER_KEY, (number + 1).to_le_bytes()))?;
+        self.commit(None, |txn, _| Ok(txn.put(&self.table, NUMBER_KEY, (number + 1).to_le_bytes())?))?;
         *next += 1;
         Ok(number)
     }
 
     /// The next number of a table, as the catalog's row has it.
     pub(super) fn stored_number(&self) -> Result<u64> {
-        next_number(&self.table)
+        next_number(&self.engine, &self.table)
     }
 
     pub(super) fn random(&self) -> u64 {
@@ -655,32 +609,20 @@ impl Catalog {
         bits.to_be_bytes()
     }
 
-    pub(super) fn put_row(&self, number: u64, schema: &Schema, event: Option<DocumentBuf>) -> Result<()> {
-        self.put_row_by(number, schema, event, |_| ())
-    }
-
-    /// As [`Self::put_row`], by a transaction that `prepare` is called with.
-    pub(super) fn put_row_by(
-        &self,
-        number: u64,
-        schema: &Schema,
-        event: Option<DocumentBuf>,
-        prepare: impl Fn(&mut Transaction),
-    ) -> Result<()> {
-        let row = row::encode(number, schema);
-        let write = |txn: &mut Transaction, _| {
-            prepare(txn);
-            txn.put(&self.table, schema.namespace.as_str(), row.as_bytes())
-        };
-        self.commit(event, write).map(drop)
+    /// Makes the row of a collection that of its schema after a change.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26) when the collection has no row any more.
+    pub(super) fn put_row(&self, number: u64, schemas: (&Schema, &Schema), event: Option<DocumentBuf>) -> Result<()> {
+        self.commit(event, |txn, _| self.change_row(txn, number, schemas)).map(drop)
     }
 
     /// Commits a change of the catalog durably, with a note of it, and returns its time. A write of multikey paths may
     /// be in the way, which is then tried again.
-    fn commit(
+    pub(super) fn commit(
         &self,
         event: Option<DocumentBuf>,
-        mut write: impl FnMut(&mut Transaction, Timestamp) -> spinney::Result<()>,
+        mut write: impl FnMut(&mut Transaction, Timestamp) -> Result<()>,
     ) -> Result<Timestamp> {
         let events: Vec<DocumentBuf> = event.into_iter().collect();
         loop {
@@ -716,7 +658,8 @@ fn past_of(state: &CollectionState, schema: &Schema, until: Timestamp) -> Past {
 
 /// The tables of a collection and its indexes.
 pub(super) fn tables_of(state: &CollectionState, schema: &Schema) -> Vec<String> {
-    let indexes = schema.indexes.iter().map(|index| index_table(index.number));
+    let damaged = schema.damaged.iter().map(|index| index.number);
+    let indexes = schema.indexes.iter().map(|index| index.number).chain(damaged).map(index_table);
     indexes.chain([collection_table(state.number)]).collect()
 }
 

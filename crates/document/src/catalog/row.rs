@@ -14,9 +14,11 @@
 //! An index has `n`, its number, int64; `spec`, the specification; `ready`, bool; `multikey`, an int64 of bits for each
 //! field.
 
+use super::damage::DamagedIndex;
 use super::index_spec::IndexSpec;
 use super::options::CollectionOptions;
 use super::state::{Index, Schema};
+use super::tables::index_table;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Checks, Document, DocumentBuf, DocumentBuilder, Value};
 use crate::collation::SORT_KEYS;
@@ -35,6 +37,8 @@ pub(super) struct Row {
     pub(super) uuid: [u8; 16],
     pub(super) options: CollectionOptions,
     pub(super) indexes: Vec<IndexRow>,
+    /// Those that cannot be read.
+    pub(super) damaged: Vec<DamagedIndex>,
 }
 
 #[derive(Debug)]
@@ -43,6 +47,42 @@ pub(super) struct IndexRow {
     pub(super) spec: IndexSpec,
     pub(super) ready: bool,
     pub(super) multikey: Vec<u64>,
+    /// The same as it is in the row.
+    row: DocumentBuf,
+}
+
+impl IndexRow {
+    /// The index when its table is missing.
+    pub(super) fn without_table(self) -> DamagedIndex {
+        let why = format!("its table {} is missing", index_table(self.number));
+        DamagedIndex { number: self.number, name: self.spec.name, why, row: self.row }
+    }
+}
+
+/// What a row must be, so that it may be changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Expected<'e> {
+    /// That of a collection: its number and its UUID.
+    Collection(u64, &'e [u8; 16]),
+    /// That of a view.
+    View,
+    /// Any row: of a collection that is damaged.
+    Any,
+}
+
+impl Expected<'_> {
+    /// Whether a row is the expected one.
+    pub(super) fn is(self, row: Document<'_>) -> bool {
+        let number = row.get("n");
+        match self {
+            Self::Collection(expected, uuid) => {
+                number.and_then(|number| number.as_exact_i64()) == Some(expected.cast_signed())
+                    && row.get("uuid") == Some(Value::Binary(4, uuid))
+            }
+            Self::View => number.is_none(),
+            Self::Any => true,
+        }
+    }
 }
 
 pub(super) fn corrupt(namespace: &str, what: &str) -> Error {
@@ -61,6 +101,9 @@ pub(super) fn encode(number: u64, schema: &Schema) -> DocumentBuf {
     for index in &schema.indexes {
         encode_index(&mut builder, index);
     }
+    schema.damaged.iter().for_each(|index| {
+        builder.push(&index.row);
+    });
     builder.close();
     if has_sort_keys(&schema.options, schema.indexes.iter().map(|index| &index.spec)) {
         builder.append("sortKeys", SORT_KEYS);
@@ -137,17 +180,13 @@ pub(super) fn decode(namespace: &str, row: &[u8]) -> Result<Row> {
     };
     let options = row.get("options").and_then(|options| options.as_document()).ok_or_else(|| wrong("options"))?;
     let options = CollectionOptions::parse(options)?;
-    let mut indexes = Vec::new();
+    let (mut indexes, mut damaged) = (Vec::new(), Vec::new());
     for index in row.get("indexes").and_then(|indexes| indexes.as_array()).into_iter().flatten() {
         let index = index.as_document().ok_or_else(|| wrong("indexes"))?;
-        let spec = index.get("spec").and_then(|spec| spec.as_document()).ok_or_else(|| wrong("spec"))?;
-        let multikey = index.get("multikey").and_then(|bits| bits.as_array()).ok_or_else(|| wrong("multikey"))?;
-        indexes.push(IndexRow {
-            number: index.get("n").and_then(|n| n.as_exact_i64()).ok_or_else(|| wrong("n"))?.cast_unsigned(),
-            spec: IndexSpec::parse(spec)?,
-            ready: matches!(index.get("ready"), Some(Value::Bool(true))),
-            multikey: multikey.values().map(|bits| bits.as_exact_i64().unwrap_or_default().cast_unsigned()).collect(),
-        });
+        match decode_index(namespace, index) {
+            Ok(index) => indexes.push(index),
+            Err(error) => damaged.push(damaged_index(index, &error).ok_or(error)?),
+        }
     }
     let by = match row.get("sortKeys") {
         None => SORT_KEYS_FIRST.into(),
@@ -161,7 +200,27 @@ pub(super) fn decode(namespace: &str, row: &[u8]) -> Result<Row> {
         );
         return Err(Error::new(ErrorCode::INCOMPATIBLE_COLLATION_VERSION, what));
     }
-    Ok(Row { number, uuid, options, indexes })
+    Ok(Row { number, uuid, options, indexes, damaged })
+}
+
+fn decode_index(namespace: &str, index: Document<'_>) -> Result<IndexRow> {
+    let wrong = |what: &str| corrupt(namespace, what);
+    let spec = index.get("spec").and_then(|spec| spec.as_document()).ok_or_else(|| wrong("spec"))?;
+    let multikey = index.get("multikey").and_then(|bits| bits.as_array()).ok_or_else(|| wrong("multikey"))?;
+    Ok(IndexRow {
+        number: index.get("n").and_then(|n| n.as_exact_i64()).ok_or_else(|| wrong("n"))?.cast_unsigned(),
+        spec: IndexSpec::parse(spec)?,
+        ready: matches!(index.get("ready"), Some(Value::Bool(true))),
+        multikey: multikey.values().map(|bits| bits.as_exact_i64().unwrap_or_default().cast_unsigned()).collect(),
+        row: index.into(),
+    })
+}
+
+/// An index that cannot be used, when its number and its name can be read.
+fn damaged_index(index: Document<'_>, error: &Error) -> Option<DamagedIndex> {
+    let number = index.get("n")?.as_exact_i64()?.cast_unsigned();
+    let name = index.get("spec")?.as_document()?.get("name")?.as_str()?.to_owned();
+    Some(DamagedIndex { number, name, why: error.message().to_owned(), row: index.into() })
 }
 
 #[cfg(test)]

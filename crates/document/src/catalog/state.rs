@@ -6,14 +6,18 @@
 //! held for a moment only, guards the pointer to the [`Schema`]; a third is held while a commit of another member of a
 //! replica set is written, so that counts agree with what is there.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::{ArcRwLockReadGuard, Mutex, MutexGuard, RawRwLock, RwLock, RwLockWriteGuard};
+use parking_lot::{
+    ArcMutexGuard, ArcRwLockReadGuard, Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, RwLockWriteGuard,
+};
 use spinney::{SeqNum, Snapshot, Table};
 
 use super::capped::Capped;
+use super::damage::DamagedIndex;
 use super::index_filters::IndexFilters;
 use super::index_spec::{ID_INDEX, IndexSpec};
 use super::namespace::Namespace;
@@ -127,6 +131,8 @@ pub struct Schema {
     /// The indexes that have tables, in the order in which they were created: all but that of `_id`, which only a
     /// capped collection has as the first of them.
     pub indexes: Vec<Arc<Index>>,
+    /// The indexes that cannot be used: no document is written while there are any.
+    pub damaged: Vec<Arc<DamagedIndex>>,
     /// Whether the collection was dropped.
     pub dropped: bool,
 }
@@ -150,9 +156,23 @@ pub struct Index {
     pub ready_at: SeqNum,
     /// The paths of the fields.
     pub paths: Vec<Path>,
-    multikey: Vec<Multikey>,
+    /// One for all states of the index that follow each other: what a build or a writer finds counts for all of them.
+    multikey: Arc<[Multikey]>,
     /// How many searches have used it since it was opened.
     pub uses: Arc<Uses>,
+    /// Held by the thread that builds it, until it is ready or was dropped.
+    building: Arc<Mutex<()>>,
+}
+
+/// Held while an index is built: a thread that asks for the same index waits for it.
+pub struct IndexBuild {
+    _held: ArcMutexGuard<RawMutex, ()>,
+}
+
+impl fmt::Debug for IndexBuild {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexBuild").finish_non_exhaustive()
+    }
 }
 
 /// The components of a field's path that were an array in some document, a bit each from the lowest. Bits are only ever
@@ -286,14 +306,19 @@ impl CollectionState {
     /// that it returns replaces the one that it is given.
     ///
     /// # Errors
-    /// `LockTimeout` (24) when a transaction is open for longer than `wait`; what `change` says. Either leaves the
-    /// schema as it was.
+    /// `LockTimeout` (24) when a transaction is open for longer than `wait`; `NamespaceNotFound` (26) when the
+    /// collection was dropped; what `change` says. Each leaves the schema as it was.
     pub fn change<T>(&self, wait: Duration, change: impl FnOnce(&Schema) -> Result<(Schema, T)>) -> Result<T> {
         let Some(_alone) = self.writers.try_write_for(wait) else {
             let what = "a transaction that writes to the collection has been open for too long";
             return Err(Error::new(ErrorCode::LOCK_TIMEOUT, what));
         };
-        let (changed, result) = change(&self.schema())?;
+        let schema = self.schema();
+        if schema.dropped {
+            let what = format!("collection {} was dropped", schema.namespace);
+            return Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what));
+        }
+        let (changed, result) = change(&schema)?;
         *self.schema.write() = Arc::new(changed);
         Ok(result)
     }
@@ -342,7 +367,30 @@ impl Schema {
     /// How many indexes there are, that of `_id` among them.
     #[must_use]
     pub fn index_count(&self) -> usize {
-        self.others().count() + 1
+        self.others().count() + self.damaged.len() + 1
+    }
+
+    /// Refuses what would have to maintain an index that is damaged.
+    ///
+    /// # Errors
+    /// `DataCorruptionDetected` (374).
+    pub fn check_indexes(&self) -> Result<()> {
+        match self.damaged.first() {
+            Some(damaged) => Err(Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, damaged.sentence(&self.namespace))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether there is an index of a name, usable or damaged.
+    #[must_use]
+    pub fn has_index(&self, name: &str) -> bool {
+        self.index(name).is_some() || self.damaged(name).is_some()
+    }
+
+    /// The damaged index of a name.
+    #[must_use]
+    pub fn damaged(&self, name: &str) -> Option<&Arc<DamagedIndex>> {
+        self.damaged.iter().find(|index| index.name == name)
     }
 
     /// The index of a name among those that have tables.
@@ -361,23 +409,36 @@ impl Index {
         let fields = 0..spec.pattern.fields().len();
         let multikey = fields.map(|field| Multikey { seen: bits(field).into(), stored: bits(field).into() }).collect();
         let paths = spec.pattern.fields().iter().map(|field| Path::new(&field.path)).collect();
-        let (ready_at, uses) = (SeqNum::default(), Arc::default());
-        Self { number, table, spec, has_ids, ready, ready_at, paths, multikey, uses }
+        let (ready_at, uses, building) = (SeqNum::default(), Arc::default(), Arc::default());
+        Self { number, table, spec, has_ids, ready, ready_at, paths, multikey, uses, building }
+    }
+
+    /// Begins the build of an index that no other thread has seen.
+    pub(super) fn begin_build(&self) -> IndexBuild {
+        IndexBuild { _held: self.building.lock_arc() }
+    }
+
+    /// Waits until no thread builds the index: it is ready then, or was dropped, or is what an earlier build has left.
+    pub fn wait_for_build(&self) {
+        drop(self.building.lock());
     }
 
     /// The same index, ready for snapshots from a change on. No transaction that writes to it may be open.
     #[must_use]
     pub fn to_ready(&self, at: SeqNum) -> Self {
-        let ready = Self::new(self.number, self.table.clone(), self.spec.clone(), self.has_ids, true, &self.multikey());
-        Self { ready_at: at, ..ready }
+        let ready = Self::new(self.number, self.table.clone(), self.spec.clone(), self.has_ids, true, &[]);
+        let (multikey, building) = (Arc::clone(&self.multikey), Arc::clone(&self.building));
+        Self { ready_at: at, multikey, building, ..ready }
     }
 
     /// The same index with other options, which change nothing of its entries. No transaction that writes to it may be
     /// open.
     #[must_use]
     pub fn with_spec(&self, spec: IndexSpec) -> Self {
-        let changed = Self::new(self.number, self.table.clone(), spec, self.has_ids, self.ready, &self.multikey());
-        Self { ready_at: self.ready_at, uses: Arc::clone(&self.uses), ..changed }
+        let changed = Self::new(self.number, self.table.clone(), spec, self.has_ids, self.ready, &[]);
+        let (uses, multikey) = (Arc::clone(&self.uses), Arc::clone(&self.multikey));
+        let building = Arc::clone(&self.building);
+        Self { ready_at: self.ready_at, uses, multikey, building, ..changed }
     }
 
     /// For each field, the components of its path that were an array in some document, a bit each from the lowest.

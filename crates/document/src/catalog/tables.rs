@@ -35,6 +35,11 @@ pub(super) fn index_table(number: u64) -> String {
     }
 }
 
+/// The number in a table's name, of a collection or an index.
+pub(super) fn table_number(table: &str) -> Option<u64> {
+    ["c-", "i-"].iter().find_map(|prefix| table.strip_prefix(prefix)?.parse().ok())
+}
+
 /// The options of the tables of collections and indexes.
 pub(super) fn table_options(layout: Layout) -> TableOptions {
     TableOptions::default().layout(layout)

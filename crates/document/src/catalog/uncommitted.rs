@@ -45,7 +45,7 @@ impl Catalog {
         let mut next = self.changing.lock();
         self.check_new(namespace)?;
         let (state, created) = self.make(namespace, options, &mut next)?;
-        txn.put(&self.table, namespace.as_str(), row::encode(state.number, &state.schema()).as_bytes())?;
+        self.add_row(txn, namespace, &row::encode(state.number, &state.schema()))?;
         Ok((state, created))
     }
 
@@ -87,7 +87,7 @@ impl Catalog {
             told.push(index.spec.document());
         });
         told.close().close();
-        txn.put(&self.table, changed.namespace.as_str(), row::encode(state.number, &changed).as_bytes())?;
+        self.change_row(txn, state.number, (&before, &changed))?;
         let state = CollectionState::new(state.number, state.table.clone(), changed);
         state.documents.start_empty();
         Ok(Some((Arc::new(state), told.finish())))

@@ -21,7 +21,7 @@ use super::write::find;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Document;
 use crate::catalog::index_entry::{EncodedId, IndexEntry};
-use crate::catalog::{Catalog, CollectionState, Index};
+use crate::catalog::{Catalog, CollectionState, Index, Schema};
 use crate::keys::KeySet;
 
 /// The most documents of one transaction of a build.
@@ -114,12 +114,29 @@ fn load(
     Ok(())
 }
 
+/// Refuses to go on with a build of indexes that were dropped, by themselves or with their collection. Their tables are
+/// gone, or will be.
+fn check_there(schema: &Schema, indexes: &[Arc<Index>]) -> Result<()> {
+    if schema.dropped {
+        let what = format!("collection {} was dropped while an index was built", schema.namespace);
+        return Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what));
+    }
+    let is_there = |index: &Arc<Index>| schema.indexes.iter().any(|known| known.number == index.number);
+    if indexes.iter().all(is_there) {
+        return Ok(());
+    }
+    let what = format!("an index of {} was dropped while it was built", schema.namespace);
+    Err(Error::new(ErrorCode::INDEX_NOT_FOUND, what))
+}
+
 /// Notes the paths of an index that were arrays.
-fn store_multikey(catalog: &Catalog, collection: &CollectionState, index: &Index, found: &[u64]) -> Result<()> {
+fn store_multikey(catalog: &Catalog, collection: &CollectionState, index: &Arc<Index>, found: &[u64]) -> Result<()> {
     while index.see_multikey(found) {
         let held = collection.hold();
+        check_there(held.schema(), std::slice::from_ref(index))?;
         let mut txn = catalog.engine().begin();
-        let stored = catalog.add_multikey(&mut txn, held.schema(), index, found).and_then(|()| Ok(txn.commit()?));
+        let row = (collection.number, &**held.schema());
+        let stored = catalog.add_multikey(&mut txn, row, index, found).and_then(|()| Ok(txn.commit()?));
         match stored {
             Ok(()) => index.stored_multikey(found),
             Err(error) if error.is_conflict() => {}
@@ -165,13 +182,7 @@ fn build_part(
     // The collection keeps its name, and is not dropped, until this part is committed.
     let held = collection.hold();
     let (mut txn, schema) = (catalog.engine().begin(), held.schema());
-    if catalog.committer().is_some() {
-        let is_there = |index: &Arc<Index>| schema.indexes.iter().any(|known| known.number == index.number);
-        if !indexes.iter().all(is_there) {
-            let what = format!("an index of {} was dropped while it was built", schema.namespace);
-            return Err(Error::new(ErrorCode::INDEX_NOT_FOUND, what));
-        }
-    }
+    check_there(schema, indexes)?;
     let (mut keys, mut entry, mut encoded) = (KeySet::new(), IndexEntry::default(), EncodedId::default());
     let (mut count, mut bytes, mut last) = (0, 0, None);
     let mut lacking: Vec<(&Arc<Index>, SmallVec<[u64; 4]>)> = Vec::new();
@@ -204,7 +215,7 @@ fn build_part(
     }
     drop(documents);
     for (index, found) in &lacking {
-        catalog.add_multikey(&mut txn, schema, index, found)?;
+        catalog.add_multikey(&mut txn, (collection.number, schema), index, found)?;
     }
     // The guard of the collection stays with this thread.
     catalog.commit_transaction(txn, None, None)?;

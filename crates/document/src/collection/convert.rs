@@ -47,6 +47,7 @@ impl Collection {
     pub fn convert_to_capped(&self, size: i64) -> Result<()> {
         let (catalog, _, _) = self.parts();
         let (schema, name) = (self.schema(), self.namespace());
+        schema.check_indexes()?;
         let (temporary, state) = catalog.create_temporary(name.database(), capped_options(&schema, size)?)?;
         let target = self.other(state);
         let done = catalog.replace(&temporary, &name, || self.copy_to(&target));

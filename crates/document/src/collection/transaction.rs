@@ -335,6 +335,7 @@ impl DocumentTransaction {
             let what = format!("collection {} was dropped", schema.namespace);
             return Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what));
         }
+        schema.check_indexes()?;
         self.check_capped(collection, &schema)?;
         Ok(schema)
     }

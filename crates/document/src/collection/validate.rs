@@ -56,6 +56,9 @@ pub fn validate(catalog: &Catalog, collection: &CollectionState) -> Result<Valid
         }
     };
     let mut found = Validation::default();
+    if let Err(damaged) = schema.check_indexes() {
+        found.tell(|| damaged.message().to_owned());
+    }
     let indexes: Vec<_> = schema.indexes.iter().filter(|index| index.ready).collect();
     let mut expected = vec![0_u64; indexes.len()];
     let (mut keys, mut entry, mut id) = (KeySet::new(), IndexEntry::default(), EncodedId::default());

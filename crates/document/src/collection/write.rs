@@ -44,7 +44,7 @@ impl DocumentTransaction {
         }
         self.find_keys(&schema, None, Some(document), None)?;
         self.check_unique(&schema)?;
-        self.write_entries(&schema)?;
+        self.write_entries(collection, &schema)?;
         self.put_document(collection, document)?;
         self.count(collection, 1);
         self.record(collection, &schema, (None, Some(document)), false)?;
@@ -84,7 +84,7 @@ impl DocumentTransaction {
         self.claims.claim(&mut self.txn, &collection.table, self.buffers.id.key())?;
         self.find_keys(&schema, Some(old), Some(new), updated)?;
         self.check_unique(&schema)?;
-        self.write_entries(&schema)?;
+        self.write_entries(collection, &schema)?;
         self.put_document(collection, new)?;
         self.record(collection, &schema, (Some(old), Some(new)), is_update)?;
         Ok(true)
@@ -110,7 +110,7 @@ impl DocumentTransaction {
     ) -> Result<()> {
         self.claims.claim(&mut self.txn, &collection.table, self.buffers.id.key())?;
         self.find_keys(schema, Some(document), None, None)?;
-        self.write_entries(schema)?;
+        self.write_entries(collection, schema)?;
         self.txn.delete(&collection.table, self.buffers.id.key())?;
         self.count(collection, -1);
         self.record(collection, schema, (Some(document), None), false)
@@ -203,7 +203,7 @@ impl DocumentTransaction {
     }
 
     /// Writes the differences of the keys.
-    fn write_entries(&mut self, schema: &Schema) -> Result<()> {
+    fn write_entries(&mut self, collection: &CollectionState, schema: &Schema) -> Result<()> {
         let (txn, buffers) = (&mut self.txn, &mut self.buffers);
         let mut lacking: Vec<(&Arc<Index>, &KeySet)> = Vec::new();
         for (index, (before, after)) in schema.indexes.iter().zip(&buffers.keys) {
@@ -233,7 +233,7 @@ impl DocumentTransaction {
             }
         }
         for (index, keys) in lacking {
-            self.catalog.add_multikey(txn, schema, index, keys.multikey())?;
+            self.catalog.add_multikey(txn, (collection.number, schema), index, keys.multikey())?;
             self.multikey.push((Arc::clone(index), keys.multikey().into()));
         }
         Ok(())

@@ -185,13 +185,28 @@ impl<'r> Call<'r> {
     /// What a namespace names for the command: it sees what its transaction has created.
     ///
     /// # Errors
-    /// `NoSuchTransaction` (251).
+    /// `NoSuchTransaction` (251); `DataCorruptionDetected` (374) for what is damaged.
     pub fn find(&self, namespace: &Namespace) -> Result<Option<Entry>> {
         let created = match &self.scoped.scope {
             Scope::Within(open) => open.with(|txn| Ok(txn.find_created(namespace)))?,
             _ => None,
         };
-        Ok(created.map(Entry::Collection).or_else(|| self.state.database.catalog().find(namespace)))
+        match created.map(Entry::Collection).or_else(|| self.state.database.catalog().find(namespace)) {
+            Some(Entry::Damaged(damage)) => Err(damage.error()),
+            found => Ok(found),
+        }
+    }
+
+    /// As [`Self::entry`], of a command that takes what is damaged too.
+    ///
+    /// # Errors
+    /// As [`Self::entry`].
+    pub fn entry_to_drop(&self) -> Result<(Namespace, Option<Entry>)> {
+        let namespace = self.namespace()?;
+        match self.state.database.catalog().find(&namespace) {
+            Some(damaged @ Entry::Damaged(_)) => Ok((namespace, Some(damaged))),
+            _ => self.entry(),
+        }
     }
 
     /// The collection with a name; nothing when there is none.

@@ -56,6 +56,7 @@ fn coll_mod(call: &Call<'_>) -> Result<Reply> {
             let what = format!("ns does not exist: {namespace}");
             return Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what));
         }
+        Some(Entry::Damaged(damage)) => return Err(damage.error()),
         Some(Entry::View(view)) => {
             refuse(
                 call,

@@ -218,7 +218,7 @@ fn check_id_index(call: &Call<'_>) -> Result<()> {
 }
 
 fn drop_collection(call: &Call<'_>) -> Result<Reply> {
-    let (namespace, entry) = call.entry()?;
+    let (namespace, entry) = call.entry_to_drop()?;
     if is_profile(&namespace) && call.state.profiler.of(call.request.database).level > 0 {
         let what = "turn off profiling before dropping system.profile collection";
         return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));

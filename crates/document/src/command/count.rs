@@ -85,6 +85,7 @@ fn explain(call: &Call<'_>) -> Result<Reply> {
         query.allowed = call.query_settings(true)?.and_then(|settings| settings.allowed(&namespace));
     }
     match entry {
+        Some(Entry::Damaged(damage)) => Err(damage.error()),
         None => explain_query(call, &namespace, None, query),
         Some(Entry::Collection(state)) => explain_query(call, &namespace, Some(&state), query),
         Some(Entry::View(_)) => call.explain_as("aggregate", &view_pipeline(call, &namespace, &query)),
@@ -95,6 +96,7 @@ fn count(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;
     let query = query(call)?;
     let counted = match entry {
+        Some(Entry::Damaged(damage)) => return Err(damage.error()),
         None => 0,
         Some(Entry::View(_)) => count_on_view(call, &namespace, &query)?,
         Some(Entry::Collection(state)) if call.reads_now() && query.filter.is_empty() && query.hint.is_none() => {
@@ -178,6 +180,7 @@ fn distinct(call: &Call<'_>) -> Result<Reply> {
     query.allowed = settings.and_then(|settings| settings.allowed(&namespace));
     let mut values = Values { collation: query.collation.clone(), ..Values::default() };
     match entry {
+        Some(Entry::Damaged(damage)) => return Err(damage.error()),
         None => {}
         Some(Entry::View(_)) => return distinct_on_view(call, &namespace, key, values),
         Some(Entry::Collection(state)) => {

@@ -56,6 +56,7 @@ pub(super) fn explain_write(call: &Call<'_>, query: Query, write: Write<'_>) -> 
     let (namespace, entry) = call.entry()?;
     let state = match entry {
         Some(Entry::View(_)) => return Err(is_view(&namespace)),
+        Some(Entry::Damaged(damage)) => return Err(damage.error()),
         Some(Entry::Collection(state)) => Some(state),
         None => None,
     };

@@ -71,6 +71,7 @@ fn find(call: &Call<'_>) -> Result<Reply> {
                         taken without it";
             return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
         }
+        Some(Entry::Damaged(damage)) => return Err(damage.error()),
         None => return open(call, &namespace, Known::new(Vec::new())),
         Some(Entry::View(_)) => return call.run_as("aggregate", &view_pipeline(call, &namespace)?),
         Some(Entry::Collection(state)) => state,
@@ -98,6 +99,7 @@ fn explain(call: &Call<'_>) -> Result<Reply> {
     let mut query = query(call, &call.context()?)?;
     query.allowed = call.query_settings(true)?.and_then(|settings| settings.allowed(&namespace));
     match entry {
+        Some(Entry::Damaged(damage)) => Err(damage.error()),
         None => explain_query(call, &namespace, None, query),
         Some(Entry::Collection(state)) => explain_query(call, &namespace, Some(&state), query),
         Some(Entry::View(_)) => call.explain_as("aggregate", &view_pipeline(call, &namespace)?),

@@ -84,6 +84,7 @@ fn create_indexes(call: &Call<'_>) -> Result<Reply> {
     let quorum = commit_quorum(call)?;
     let existed = match &entry {
         Some(Entry::View(_)) => return Err(is_view(&namespace)),
+        Some(Entry::Damaged(damage)) => return Err(damage.error()),
         Some(Entry::Collection(state)) => Some(index_count(&state.schema())),
         None => None,
     };
@@ -179,7 +180,7 @@ fn drop_indexes(call: &Call<'_>) -> Result<Reply> {
             return Err(Error::new(ErrorCode::INVALID_OPTIONS, "cannot drop _id index"));
         }
         let twice = names.get(..at).unwrap_or_default().contains(name);
-        if name != "*" && (twice || schema.index(name).is_none()) {
+        if name != "*" && (twice || !schema.has_index(name)) {
             return Err(Error::new(ErrorCode::INDEX_NOT_FOUND, format!("index not found with name [{name}]")));
         }
     }
@@ -229,7 +230,8 @@ fn list_indexes(call: &Call<'_>) -> Result<Reply> {
     let batch = cursor_option(call)?;
     let (namespace, entry) = call.entry()?;
     let schema = existing(&namespace, entry, "ns does not exist: ")?.schema();
-    let others = schema.others().map(|index| DocumentBuf::from(index.spec.document()));
+    let damaged = schema.damaged.iter().map(|index| DocumentBuf::from(index.spec()));
+    let others = schema.others().map(|index| DocumentBuf::from(index.spec.document())).chain(damaged);
     let all = std::iter::once(id_spec(&schema)).chain(others);
     let listed = match call.is_set("includeIndexBuildInfo") {
         false => all.collect(),
@@ -260,9 +262,11 @@ fn re_index(call: &Call<'_>) -> Result<Reply> {
         return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
     }
     let schema = existing(&namespace, entry, "ns does not exist: ")?.schema();
-    for index in schema.others() {
+    // A damaged one first: no document is written while it is there.
+    let damaged = schema.damaged.iter().map(|index| &index.name);
+    for name in damaged.chain(schema.others().map(|index| &index.spec.name)) {
         call.check()?;
-        call.state.database.rebuild_index(namespace.as_str(), &index.spec.name, None)?;
+        call.state.database.rebuild_index(namespace.as_str(), name, None)?;
     }
     let mut reply = Reply::new();
     reply.append("nIndexesWas", index_count(&schema)).append("nIndexes", index_count(&schema));
@@ -282,6 +286,7 @@ pub(super) fn existing(namespace: &Namespace, entry: Option<Entry>, missing: &st
     match entry {
         Some(Entry::Collection(state)) => Ok(state),
         Some(Entry::View(_)) => Err(is_view(namespace)),
+        Some(Entry::Damaged(damage)) => Err(damage.error()),
         None => Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, format!("{missing}{namespace}"))),
     }
 }

@@ -102,8 +102,9 @@ impl QuerySettings {
         let _changing = self.changing.lock();
         let collection = database.collection(COLLECTION)?;
         let stored = collection.as_ref().map(|collection| collection.find_by_id(hash)).transpose()?.flatten();
-        let before = stored.as_ref().map(|stored| QuerySetting::parse(stored.view())).transpose()?;
-        match (change(before.as_ref())?, before.is_some()) {
+        // One that is malformed is replaced, or removed.
+        let before = stored.as_ref().and_then(|stored| QuerySetting::parse(stored.view()).ok());
+        match (change(before.as_ref())?, stored.is_some()) {
             (Some(setting), true) => _ = existing(collection)?.replace_by_id(hash, setting.stored().view())?,
             (Some(setting), false) => {
                 _ = database.collection_or_create(COLLECTION)?.insert_one(setting.stored().view())?;
@@ -124,8 +125,10 @@ impl QuerySettings {
         let mut settings = HashMap::new();
         if let Some(collection) = database.collection(COLLECTION)? {
             for stored in collection.documents() {
-                let setting = QuerySetting::parse(stored?.view())?;
-                settings.insert(setting.hash.clone(), Arc::new(setting));
+                // One that is malformed is none, so that it fails no query.
+                if let Ok(setting) = QuerySetting::parse(stored?.view()) {
+                    settings.insert(setting.hash.clone(), Arc::new(setting));
+                }
             }
         }
         if settings.is_empty() {

@@ -14,7 +14,7 @@ use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Kind, Value};
 use crate::catalog::index_spec::ID_INDEX;
-use crate::catalog::{CollectionState, Entry, IndexSpec};
+use crate::catalog::{CollectionState, Damage, Entry, IndexSpec, Namespace};
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
@@ -77,6 +77,7 @@ fn validate(call: &Call<'_>) -> Result<Reply> {
     check_validate(call)?;
     let collection = match call.state.database.catalog().find(&namespace) {
         Some(Entry::View(_)) => return Err(is_view(&namespace)),
+        Some(Entry::Damaged(damage)) => return Ok(damaged(&namespace, &damage)),
         None => {
             let what = format!("Collection '{namespace}' does not exist to validate.");
             return Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, what));
@@ -117,6 +118,16 @@ fn validate(call: &Call<'_>) -> Result<Reply> {
         reply.open_array(none).close();
     }
     Ok(reply)
+}
+
+/// The reply for a collection that cannot be used.
+fn damaged(namespace: &Namespace, damage: &Damage) -> Reply {
+    let mut reply = Reply::new();
+    reply.append("ns", namespace.as_str()).append("valid", false).append("repaired", false);
+    reply.append("repairMode", "None").open_array("warnings").close();
+    reply.open_array("errors").push(damage.error().message());
+    reply.close();
+    reply
 }
 
 /// Refuses options that do not go together, and those that change something. It always runs in the background: it reads

@@ -111,6 +111,7 @@ fn unstable(entry: &Entry) -> Vec<String> {
                 .map(|index| format!("The index with name {} is not allowed in API version 1.", index.spec.name))
                 .collect()
         }
+        Entry::Damaged(_) => Vec::new(),
         Entry::View(options) => {
             let stages = options.view.as_ref().map_or(Array::empty(), |(_, stages)| Array::of_document(stages.view()));
             let unstable = stages.values().filter_map(|stage| stage.as_document()).find(|stage| !is_stable(*stage));

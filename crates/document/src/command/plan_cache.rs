@@ -47,6 +47,7 @@ fn collection(call: &Call<'_>) -> Result<Option<Arc<CollectionState>>> {
     let (namespace, entry) = call.entry()?;
     match entry {
         None => Ok(None),
+        Some(Entry::Damaged(damage)) => Err(damage.error()),
         Some(Entry::View(_)) => Err(is_view(&namespace)),
         Some(Entry::Collection(state)) => Ok(Some(state)),
     }

@@ -90,9 +90,13 @@ pub(super) fn sizes_of_collection(
 pub(super) fn sizes_of_database(database: &Database, name: &str) -> Result<DatabaseSizes> {
     let mut sizes = DatabaseSizes::default();
     for (_, entry) in database.catalog().list(Some(name)) {
-        let Entry::Collection(state) = entry else {
-            sizes.views += 1;
-            continue;
+        let state = match entry {
+            Entry::Collection(state) => state,
+            Entry::View(_) => {
+                sizes.views += 1;
+                continue;
+            }
+            Entry::Damaged(_) => continue,
         };
         let schema = state.schema();
         // Its tables are gone.

@@ -67,6 +67,7 @@ fn coll_stats(call: &Call<'_>) -> Result<Reply> {
     let scale = scale(call);
     let (state, sizes) = match entry {
         Some(Entry::View(_)) => return Err(is_view(&namespace)),
+        Some(Entry::Damaged(damage)) => return Err(damage.error()),
         None => (None, CollectionSizes::default()),
         Some(Entry::Collection(state)) => {
             let sizes = sizes_of_collection(&state.schema(), &call.state.database, &state)?;
@@ -140,6 +141,7 @@ fn data_size(call: &Call<'_>) -> Result<Reply> {
     match call.state.database.catalog().find(&namespace) {
         None => {}
         Some(Entry::View(_)) => return Err(is_view(&namespace)),
+        Some(Entry::Damaged(damage)) => return Err(damage.error()),
         Some(Entry::Collection(state)) => {
             let mut query = Query::new(Filter::all());
             if let (Some(min), Some(max)) = (min, max) {

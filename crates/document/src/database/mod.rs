@@ -8,7 +8,8 @@ use crate::base::{Environment, Error, ErrorCode, Result, System};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, ObjectIds, ValueBuf};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{
-    Catalog, CollectionOptions, CollectionState, Committer, Entry, IndexChanges, IndexSpec, Namespace, is_of_member,
+    Added, Catalog, CollectionOptions, CollectionState, Committer, Entry, Index, IndexChanges, IndexSpec, Namespace,
+    is_of_member,
 };
 use crate::collection::build::build;
 use crate::collection::duplicate::shared_keys;
@@ -129,6 +130,7 @@ impl Database {
                 let what = format!("Namespace {namespace} is a view, not a collection");
                 Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED_ON_VIEW, what))
             }
+            Some(Entry::Damaged(damage)) => Err(damage.error()),
             None => Ok(None),
         }
     }
@@ -246,6 +248,11 @@ impl Database {
                     let id_index = IndexSpec::of_id(schema.options.collation.as_deref());
                     builder.append("idIndex", id_index.document());
                 }
+                Entry::Damaged(damage) => {
+                    builder.append("type", "collection").open_document("options").close();
+                    builder.open_document("info").append("readOnly", true).append("damaged", damage.error().message());
+                    builder.close();
+                }
             }
             builder.finish()
         });
@@ -263,18 +270,40 @@ impl Database {
         let collation = self.catalog.collation(&Namespace::parse(namespace)?);
         let specs = IndexSpec::parse_all(specs, collation.as_deref())?;
         let collection = self.collection_or_create(namespace)?;
-        let (added, snapshot) = self.catalog.add_indexes(collection.state(), &specs)?;
-        if added.is_empty() {
+        let mut count = 0;
+        loop {
+            count += self.add_and_build(&collection, &specs)?;
+            // Those that other threads build are waited for: a build that fails is done again here.
+            let schema = collection.schema();
+            let is_asked_for = |index: &&Arc<Index>| specs.iter().any(|spec| spec.name == index.spec.name);
+            let others: Vec<_> = schema.indexes.iter().filter(|index| !index.ready).filter(is_asked_for).collect();
+            if others.is_empty() {
+                return Ok(count);
+            }
+            others.iter().for_each(|index| index.wait_for_build());
+            // What nobody builds any more was left by a thread that could not drop it.
+            let schema = collection.schema();
+            let is_left = |index: &&Arc<Index>| !index.ready && others.iter().any(|other| other.number == index.number);
+            let left: Vec<_> = schema.indexes.iter().filter(is_left).map(|index| index.number).collect();
+            self.catalog.drop_indexes(collection.state(), &left)?;
+        }
+    }
+
+    /// Adds the indexes that are not there, and builds them; how many those were.
+    fn add_and_build(&self, collection: &Collection, specs: &[IndexSpec]) -> Result<usize> {
+        let Added { indexes, snapshot, builds } = self.catalog.add_indexes(collection.state(), specs)?;
+        if indexes.is_empty() {
             return Ok(0);
         }
-        let built = build(&self.catalog, collection.state(), &added, &snapshot)
-            .and_then(|()| self.catalog.finish_indexes(collection.state(), &added));
+        let built = build(&self.catalog, collection.state(), &indexes, &snapshot)
+            .and_then(|()| self.catalog.finish_indexes(collection.state(), &indexes));
         if let Err(error) = built {
-            let numbers: Vec<_> = added.iter().map(|index| index.number).collect();
+            let numbers: Vec<_> = indexes.iter().map(|index| index.number).collect();
             self.catalog.drop_indexes(collection.state(), &numbers)?;
             return Err(error);
         }
-        Ok(added.len())
+        drop(builds);
+        Ok(indexes.len())
     }
 
     /// Drops the index with a name, or all but that of `_id` for `*`.
@@ -285,15 +314,20 @@ impl Database {
         let collection = self.existing(namespace)?;
         let schema = collection.schema();
         let numbers: Vec<u64> = match name {
-            "*" => schema.others().map(|index| index.number).collect(),
+            "*" => {
+                let damaged = schema.damaged.iter().map(|index| index.number);
+                schema.others().map(|index| index.number).chain(damaged).collect()
+            }
             ID_INDEX => return Err(Error::new(ErrorCode::INVALID_OPTIONS, "cannot drop _id index")),
-            _ => match schema.index(name) {
-                Some(index) => vec![index.number],
-                None => {
-                    let what = format!("index not found with name [{name}]");
-                    return Err(Error::new(ErrorCode::INDEX_NOT_FOUND, what));
+            _ => {
+                match schema.index(name).map(|index| index.number).or(schema.damaged(name).map(|index| index.number)) {
+                    Some(number) => vec![number],
+                    None => {
+                        let what = format!("index not found with name [{name}]");
+                        return Err(Error::new(ErrorCode::INDEX_NOT_FOUND, what));
+                    }
                 }
-            },
+            }
         };
         self.catalog.drop_indexes(collection.state(), &numbers)
     }
@@ -320,11 +354,18 @@ impl Database {
     /// old index stays then; those of the engine.
     pub fn rebuild_index(&self, namespace: &str, name: &str, unique: Option<bool>) -> Result<()> {
         let collection = self.existing(namespace)?;
+        if let Some(damaged) = collection.schema().damaged(name) {
+            let spec = DocumentBuf::from(damaged.spec());
+            // Refused before the damaged one goes.
+            IndexSpec::parse(spec.view())?;
+            self.catalog.drop_indexes(collection.state(), &[damaged.number])?;
+            return self.create_indexes(namespace, &[spec]).map(drop);
+        }
         let old = collection.schema().index(name).cloned().ok_or_else(|| no_index(namespace, name))?;
         // A name that no other index has, for as long as both are there.
         let other_name = format!("{name}_rebuilt_{}", old.number);
-        let (new, snapshot) = self.catalog.add_again(collection.state(), &old.spec.rebuilt(&other_name, unique)?)?;
-        let added = [new];
+        let spec = old.spec.rebuilt(&other_name, unique)?;
+        let Added { indexes: added, snapshot, builds: _builds } = self.catalog.add_again(collection.state(), &spec)?;
         let built = build(&self.catalog, collection.state(), &added, &snapshot)
             .and_then(|()| self.catalog.finish_indexes(collection.state(), &added))
             .and_then(|()| {
@@ -407,7 +448,8 @@ impl Database {
     /// `NamespaceNotFound` (26).
     pub fn list_indexes(&self, namespace: &str) -> Result<Vec<DocumentBuf>> {
         let schema = self.existing(namespace)?.schema();
-        let others = schema.others().map(|index| DocumentBuf::from(index.spec.document()));
+        let damaged = schema.damaged.iter().map(|index| DocumentBuf::from(index.spec()));
+        let others = schema.others().map(|index| DocumentBuf::from(index.spec.document())).chain(damaged);
         let id_index = IndexSpec::of_id(schema.options.collation.as_deref());
         Ok(std::iter::once(DocumentBuf::from(id_index.document())).chain(others).collect())
     }

@@ -40,6 +40,7 @@ pub(super) fn merge(
     let mut rows = rows.peekable();
     let state = match catalog.find(namespace) {
         Some(Entry::View(_)) => return Err(on_view(namespace)),
+        Some(Entry::Damaged(damage)) => return Err(damage.error()),
         Some(Entry::Collection(state)) => state,
         None if how.on != ["_id"] => return Err(no_index()),
         // Without a document to insert no collection is created.
@@ -50,6 +51,7 @@ pub(super) fn merge(
             WhenNotMatched::Insert => match catalog.create(namespace, CollectionOptions::default())? {
                 Entry::Collection(state) => state,
                 Entry::View(_) => return Err(on_view(namespace)),
+                Entry::Damaged(damage) => return Err(damage.error()),
             },
         },
     };

@@ -24,8 +24,10 @@ pub(super) fn replace(collections: &Collections, namespace: &Namespace, rows: Ro
     let catalog = &collections.parts.catalog;
     let (options, indexes) = match catalog.find(namespace) {
         Some(Entry::View(_)) => return Err(on_view(namespace)),
+        Some(Entry::Damaged(damage)) => return Err(damage.error()),
         Some(Entry::Collection(state)) => {
             let schema = state.schema();
+            schema.check_indexes()?;
             if state.capped.is_some() {
                 let what = format!("namespace '{namespace}' is capped so it can't be used for $out");
                 return Err(Error::new(ErrorCode::new(17152), what));
@@ -53,8 +55,8 @@ pub(super) fn on_view(namespace: &Namespace) -> Error {
 
 fn fill(collections: &Collections, collection: &Collection, indexes: &[IndexSpec], rows: Rows) -> Result<()> {
     let catalog = &collections.parts.catalog;
-    let (added, _) = catalog.add_indexes(collection.state(), indexes)?;
-    catalog.finish_indexes(collection.state(), &added)?;
+    let added = catalog.add_indexes(collection.state(), indexes)?;
+    catalog.finish_indexes(collection.state(), &added.indexes)?;
     let (mut part, mut bytes): (Vec<DocumentBuf>, usize) = (Vec::new(), 0);
     for row in rows {
         let row = row?;

@@ -42,7 +42,10 @@ pub fn resolve(catalog: &Catalog, namespace: &Namespace, context: &Context) -> R
         resolved.pipeline = pipeline.then(&resolved.pipeline);
         resolved.namespace = Namespace::new(namespace.database(), on)?;
     }
-    Ok(resolved)
+    match catalog.find(&resolved.namespace) {
+        Some(Entry::Damaged(damage)) => Err(damage.error()),
+        _ => Ok(resolved),
+    }
 }
 
 fn too_deep() -> Error {

@@ -9,6 +9,7 @@ mod concurrency;
 mod corpus;
 mod counts;
 mod crash;
+mod damaged;
 mod decimals;
 mod differential;
 mod faults;
