@@ -21,6 +21,18 @@ use crate::bson::Document;
 /// The most indexes of a collection, with that of `_id`.
 const INDEXES_MAX: usize = 64;
 
+/// Refuses one more index of a collection that has the most. One that takes the place of another is no more.
+///
+/// # Errors
+/// `CannotCreateIndex` (67).
+pub(super) fn check_index_count(schema: &Schema) -> Result<()> {
+    if schema.index_count() < INDEXES_MAX {
+        return Ok(());
+    }
+    let what = format!("add index fails, too many indexes for {}", schema.namespace);
+    Err(Error::new(ErrorCode::CANNOT_CREATE_INDEX, what))
+}
+
 impl Catalog {
     /// Adds indexes that are still to be built, and returns them, with a snapshot of what there was just before: all
     /// that is written later is written to them too. Those that are there already are left out.
@@ -40,6 +52,7 @@ impl Catalog {
             let (mut changed, mut added) = (schema.clone(), Vec::new());
             for spec in specs {
                 if !is_there(&changed, spec)? {
+                    check_index_count(&changed)?;
                     added.push(self.add_index(state, &mut changed, &mut next, spec, false)?);
                 }
             }
@@ -70,6 +83,35 @@ impl Catalog {
         })
     }
 
+    /// Puts a new index of `_id` in the place of that of a capped collection: `fill` puts its entries, while no
+    /// transaction writes to the collection.
+    ///
+    /// # Errors
+    /// What `fill` says; those of [`CollectionState::change`] and of the engine.
+    pub fn replace_id_index<T>(
+        &self,
+        state: &CollectionState,
+        fill: impl FnOnce(&Index) -> Result<T>,
+    ) -> Result<Option<T>> {
+        refuse_own(state, "a repair")?;
+        let mut next = self.changing.lock();
+        let replaced = state.change(self.change_wait(), |schema| {
+            let Some(at) = schema.indexes.iter().position(|index| index.spec.is_id()) else {
+                return Ok((schema.clone(), None));
+            };
+            let (mut changed, old) = (schema.clone(), Arc::clone(&schema.indexes[at]));
+            let new = self.add_index(state, &mut changed, &mut next, &old.spec, true)?;
+            let filled = fill(&new).inspect_err(|_| drop(self.drop_table(&index_table(new.number))))?;
+            changed.indexes.pop();
+            changed.indexes[at] = new;
+            self.put_row(state.number, &changed, None)?;
+            Ok((changed, Some((old.number, filled))))
+        })?;
+        let Some((old, filled)) = replaced else { return Ok(None) };
+        self.drop_table(&index_table(old))?;
+        Ok(Some(filled))
+    }
+
     /// Adds an index to a schema, with a table of its own; `ready` when there is nothing to build.
     pub(super) fn add_index(
         &self,
@@ -79,10 +121,6 @@ impl Catalog {
         spec: &IndexSpec,
         ready: bool,
     ) -> Result<Arc<Index>> {
-        if changed.index_count() + 1 > INDEXES_MAX {
-            let what = format!("add index fails, too many indexes for {}", changed.namespace);
-            return Err(Error::new(ErrorCode::CANNOT_CREATE_INDEX, what));
-        }
         let number = self.take_number(next)?;
         let table = self.create_table(&index_table(number), spec.storage)?;
         let index = Arc::new(Index::new(number, table, spec.clone(), state.capped.is_none(), ready, &[]));

@@ -30,6 +30,7 @@ pub mod record;
 pub mod registry;
 mod row;
 mod same_index;
+pub mod settle;
 pub mod state;
 pub mod tables;
 pub mod uncommitted;

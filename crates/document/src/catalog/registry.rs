@@ -60,7 +60,7 @@ impl Entry {
     }
 }
 
-fn next_number(table: &Table) -> Result<u64> {
+pub(super) fn next_number(table: &Table) -> Result<u64> {
     match table.get(NUMBER_KEY)? {
         Some(bytes) => Ok(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(|| row::corrupt("#", "number"))?)),
         None => Ok(1),

@@ -1,5 +1,8 @@
 //! A document database: collections and their indexes in one database of the engine.
 
+pub mod repair;
+pub mod salvage;
+
 use std::path::Path;
 use std::sync::Arc;
 
