@@ -267,6 +267,8 @@ fn re_index(call: &Call<'_>) -> Result<Reply> {
         call.check()?;
         call.state.database.rebuild_index(namespace.as_str(), &index.spec.name, None)?;
     }
+    // The stored count may be as wrong as the indexes were.
+    call.state.database.repair(namespace.as_str(), &mut |_| call.check())?;
     let mut reply = Reply::new();
     reply.append("nIndexesWas", index_count(&schema)).append("nIndexes", index_count(&schema));
     reply.open_array("indexes").push(&id_spec(&schema));

@@ -7,6 +7,7 @@
 
 mod agree;
 mod damage;
+mod kept;
 mod made;
 mod salvaged;
 
