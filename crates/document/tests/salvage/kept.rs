@@ -9,7 +9,7 @@ use spinney_document::command::Service;
 use tempfile::TempDir;
 
 use crate::damage::copy;
-use crate::made::{done, documents, options};
+use crate::made::{documents, done, options};
 
 /// A copy of a database, open.
 fn open(name: &str) -> (TempDir, Service) {
