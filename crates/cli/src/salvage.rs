@@ -11,7 +11,7 @@ use indicatif::ProgressDrawTarget;
 use serde_json::{Value as Json, json};
 use spinney::base::num::u64_of;
 use spinney::{Database, LostRange, SalvageMode, SalvageReport, SalvagedCopy, SalvagedTable};
-use spinney_document::database::salvage::{Mended, Salvaged};
+use spinney_document::repair::{Mended, Salvaged};
 use spinney_lab::progress;
 use spinney_lab::text::{bytes, counted};
 use std::io::Write as _;

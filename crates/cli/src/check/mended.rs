@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result};
 use indicatif::ProgressDrawTarget;
 use serde_json::{Value as Json, json};
 use spinney::Database;
-use spinney_document::database::salvage::{LostDocuments, Mended, MendedCollection, Salvaged, mend};
+use spinney_document::repair::{LostDocuments, Mended, MendedCollection, Salvaged, mend};
 use spinney_lab::progress;
 use spinney_lab::text::{Table, count, counted};
 use std::io::Write;

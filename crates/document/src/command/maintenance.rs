@@ -15,7 +15,7 @@ use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Kind, Value};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Entry, IndexSpec};
-use crate::database::repair::Repair;
+use crate::repair::Repair;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[

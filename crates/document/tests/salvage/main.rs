@@ -23,6 +23,9 @@ use spinney_testkit::rng::Rng;
 /// The damaged copies of each database.
 const COPIES: u64 = 8;
 
+/// The copies of a run that is not told how many.
+const DEFAULT: u64 = 96;
+
 /// What a run has met, so that the test shows that it met everything.
 #[derive(Debug, Default)]
 struct Met {
@@ -80,7 +83,7 @@ fn check(dir: &Path, truth: &Truth, rng: &mut Rng, met: &Met) -> Result<(), Stri
 fn salvaged_documents_agree_with_their_indexes_and_lost_ones_are_named() {
     // The copy of a database of 313 documents with damage in one run had 294 of them, a count of 314, and indexes that
     // answered with documents that were gone, while `verify` called it sound.
-    let count = parallel::count_from_env("SPINNEY_SALVAGE_DOCUMENTS", 160);
+    let count = parallel::count_from_env("SPINNEY_SALVAGE_DOCUMENTS", DEFAULT);
     let from = parallel::count_from_env("SPINNEY_SALVAGE_DOCUMENTS_FROM", 0);
     let met = Met::default();
     parallel::each(from..from + count.div_ceil(COPIES), |seed| {
@@ -94,7 +97,7 @@ fn salvaged_documents_agree_with_their_indexes_and_lost_ones_are_named() {
     })
     .unwrap_or_else(|what| panic!("{what}"));
     eprintln!("{met:?}");
-    if count >= 160 {
+    if count >= DEFAULT {
         for (name, times) in [("copied", &met.copied), ("in place", &met.in_place), ("lost documents", &met.lost)] {
             assert!(times.load(Ordering::Relaxed) > 0, "no database was {name}: {met:?}");
         }

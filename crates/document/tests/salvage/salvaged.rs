@@ -6,7 +6,7 @@ use spinney::{SalvageMode, SalvageReport, SalvagedCopy};
 use spinney_document::bson::DocumentBuf;
 use spinney_document::catalog::index_entry::EncodedId;
 use spinney_document::collation::Collation;
-use spinney_document::database::salvage::{Mended, MendedCollection, Salvaged, mend};
+use spinney_document::repair::{Mended, MendedCollection, Salvaged, mend};
 
 use crate::made::options;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use spinney::{LostRange, SalvageReport, SalvagedCopy, TableLoss};
 
+use super::collection::{LeftOut, Repair};
 use super::lost::{LostDocuments, names_of};
 use crate::base::{Result, System};
 use crate::catalog::own::is_own_number;
@@ -12,7 +13,6 @@ use crate::catalog::settle::{Damage, Settled, has_documents, settle};
 use crate::catalog::tables::{CATALOG_TABLE, collection_table};
 use crate::catalog::{CollectionState, Entry, is_of_member};
 use crate::database::Database;
-use crate::database::repair::{LeftOut, Repair};
 
 /// Gets the name of the collection that is compared with its indexes, and the documents and entries read so far.
 pub type OnMended<'a> = dyn FnMut(&str, u64) + 'a;

@@ -1,11 +1,11 @@
 //! Repair of a collection: indexes that disagree with its documents are built again, and the stored number of documents
 //! is put right. Documents are not changed.
 
-use super::Database;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::DocumentBuf;
 use crate::collection::rebuild_ids::rebuild_ids;
 use crate::collection::{OnValidated, Validation};
+use crate::database::Database;
 
 /// An index that could not be built, and was dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Database {
     /// `NamespaceNotFound` (26); `IllegalOperation` (20) on a member of a replica set; those of `told` and of the
     /// engine.
     pub fn repair(&self, namespace: &str, told: &mut OnValidated<'_>) -> Result<Repair> {
-        if self.catalog.committer().is_some() {
+        if self.catalog().committer().is_some() {
             let what =
                 "a collection is repaired on a standalone server: let this member get a copy of another one's data";
             return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
@@ -74,7 +74,7 @@ impl Database {
         let mut damaged: Vec<_> = schema.others().map(|index| index.spec.name.clone()).filter(is_damaged).collect();
         let ids = schema.indexes.iter().find(|index| index.spec.is_id());
         if let Some(ids) = ids.filter(|ids| repair.before.damaged_indexes.contains(&ids.spec.name)) {
-            repair.removed = rebuild_ids(&self.catalog, state)?;
+            repair.removed = rebuild_ids(self.catalog(), state)?;
             repair.rebuilt.push(ids.spec.name.clone());
             if !repair.removed.is_empty() {
                 damaged = schema.others().map(|index| index.spec.name.clone()).collect();
@@ -102,8 +102,8 @@ impl Database {
     }
 }
 
-/// The codes of keys that the documents cannot have: `DuplicateKey`, `CannotIndexParallelArrays`, two of hashed indexes,
-/// `KeyTooLong`.
+/// The codes of keys that the documents cannot have: `DuplicateKey`, `CannotIndexParallelArrays`, two of hashed
+/// indexes, `KeyTooLong`.
 const OF_KEYS: [i32; 5] = [11000, 171, 16766, 16746, 17280];
 
 /// Whether an index cannot be built because of the documents.
