@@ -38,14 +38,14 @@ const WAYS: &[(&str, &str, &str, &str)] = &[
 ];
 
 /// Checks a database that was salvaged; returns the number of documents that it lost.
-pub(crate) fn check(dir: &Path, truth: &Truth, report: &Report) -> Result<u64, String> {
+pub(crate) fn check(dir: &Path, truth: &Truth, report: &Report, may_be_torn: bool) -> Result<u64, String> {
     let database = Database::open(dir, options()).map_err(|error| format!("it does not open: {error}"))?;
     let service = Service::new(database);
     let mut lost = 0;
     for collection in COLLECTIONS {
         let is_there = service.database().collection(&format!("shop.{collection}")).map_err(|e| e.to_string())?;
         let Some(handle) = is_there else {
-            if !report.names_collection(collection) {
+            if !may_be_torn && !report.names_collection(collection) {
                 return Err(format!("{collection} is gone, and not named"));
             }
             continue;
@@ -56,7 +56,9 @@ pub(crate) fn check(dir: &Path, truth: &Truth, report: &Report) -> Result<u64, S
         if !validation.is_valid() {
             return Err(format!("{collection} is not valid: {:?}", validation.problems));
         }
-        lost += compare(collection, &truth[collection], &there, report)?;
+        let names = |id: &str| may_be_torn || report.names(collection, id);
+        lost += compare(collection, &truth.documents[collection], &there, names)
+            .map_err(|what| format!("{what}: {}", report.text()))?;
     }
     let verified = service.database().engine().verify().map_err(|error| error.to_string())?;
     if verified.problem_count > 0 {
@@ -116,13 +118,13 @@ fn compare(
     collection: &str,
     was: &BTreeMap<String, String>,
     is: &BTreeMap<String, String>,
-    report: &Report,
+    names: impl Fn(&str) -> bool,
 ) -> Result<u64, String> {
     let mut lost = 0;
     for id in was.keys().chain(is.keys()) {
-        if was.get(id) != is.get(id) && !report.names(collection, id) {
+        if was.get(id) != is.get(id) && !names(id) {
             let (was, is) = (was.get(id), is.get(id));
-            return Err(format!("{collection}: {id} was {was:?}, is {is:?}, and was not named: {}", report.text()));
+            return Err(format!("{collection}: {id} was {was:?}, is {is:?}, and was not named"));
         }
         lost += u64::from(!is.contains_key(id));
     }

@@ -12,8 +12,13 @@ use spinney_testkit::rng::Rng;
 /// The collections.
 pub(crate) const COLLECTIONS: [&str; 5] = ["goods", "names", "events", "tree", "clustered"];
 
-/// The documents of each collection: the canonical extended JSON of each `_id`, and of the document.
-pub(crate) type Truth = BTreeMap<&'static str, BTreeMap<String, String>>;
+/// What a database holds.
+pub(crate) struct Truth {
+    /// The documents of each collection: the canonical extended JSON of each `_id`, and of the document.
+    pub(crate) documents: BTreeMap<&'static str, BTreeMap<String, String>>,
+    /// Whether it was closed in order. The damaged end of the log of another one is a commit that a crash cut off.
+    pub(crate) is_closed: bool,
+}
 
 /// Small files: segments of 64 KiB, and memtables that are flushed when the test says so.
 pub(crate) fn options() -> Options {
@@ -109,16 +114,16 @@ pub(crate) fn make(path: &Path, rng: &mut Rng) -> Truth {
             _ => {}
         }
     }
-    let truth = COLLECTIONS.map(|collection| (collection, documents(&service, collection)));
+    let documents = COLLECTIONS.map(|collection| (collection, documents(&service, collection))).into();
     let engine = service.database().engine().clone();
     engine.sync().unwrap();
     // One that is dropped was not closed in order: its counts are not stored.
-    let closed = rng.chance(70);
+    let is_closed = rng.chance(70);
     drop(service);
-    if closed {
+    if is_closed {
         engine.close().unwrap();
     }
-    truth.into()
+    Truth { documents, is_closed }
 }
 
 /// Inserts, updates and deletes some documents.

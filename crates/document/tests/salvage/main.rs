@@ -45,22 +45,24 @@ fn run(seed: u64, met: &Met) -> Result<(), String> {
         let dir = place.path().join(format!("{copy}"));
         damage::copy(&sound, &dir);
         let damaged = damage::damage(&dir, &mut rng.fork());
-        let done = catch_unwind(AssertUnwindSafe(|| check(&dir, &truth, &mut rng, met)));
+        let may_be_torn = !truth.is_closed && damaged.iter().any(|what| what.contains(".log"));
+        let done = catch_unwind(AssertUnwindSafe(|| check(&dir, &truth, may_be_torn, &mut rng, met)));
         let done = done.unwrap_or_else(|panic| Err(panic_message(&*panic).to_owned()));
         done.map_err(|what| format!("copy {copy} ({}): {what}", damaged.join(", ")))?;
     }
     Ok(())
 }
 
-/// Salvages a damaged database in place or to a copy.
-fn check(dir: &Path, truth: &Truth, rng: &mut Rng, met: &Met) -> Result<(), String> {
+/// Salvages a damaged database in place or to a copy. With `may_be_torn` the end of its log may be taken for that of a
+/// commit which a crash cut off: then nothing names what it held.
+fn check(dir: &Path, truth: &Truth, may_be_torn: bool, rng: &mut Rng, met: &Met) -> Result<(), String> {
     // In place where the log or the manifest is all that is damaged: what is left of it must be whole then.
     if rng.chance(50) && salvaged::is_for_place(dir) {
         let Some(report) = salvaged::in_place(dir)? else { return Ok(()) };
         met.in_place.fetch_add(1, Ordering::Relaxed);
         // The tables were not read, and may be damaged beside.
         if salvaged::is_sound(dir) {
-            met.lost.fetch_add(agree::check(dir, truth, &report)?, Ordering::Relaxed);
+            met.lost.fetch_add(agree::check(dir, truth, &report, may_be_torn)?, Ordering::Relaxed);
         }
         return Ok(());
     }
@@ -73,7 +75,7 @@ fn check(dir: &Path, truth: &Truth, rng: &mut Rng, met: &Met) -> Result<(), Stri
         Err(refused) => Err(format!("it was not salvaged: {refused}")),
         Ok(report) => {
             met.copied.fetch_add(1, Ordering::Relaxed);
-            met.lost.fetch_add(agree::check(&out, truth, &report)?, Ordering::Relaxed);
+            met.lost.fetch_add(agree::check(&out, truth, &report, may_be_torn)?, Ordering::Relaxed);
             Ok(())
         }
     }
