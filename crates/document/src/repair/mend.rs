@@ -153,7 +153,11 @@ fn mend_collection(
     told: &mut OnMended<'_>,
 ) -> Result<MendedCollection> {
     let mut mended = MendedCollection { namespace: namespace.to_owned(), ..MendedCollection::default() };
-    match database.repair(namespace, &mut |read| Ok(told(namespace, read))) {
+    let mut tell = |read| {
+        told(namespace, read);
+        Ok(())
+    };
+    match database.repair(namespace, &mut tell) {
         Ok(repair) => {
             mended.documents = repair.after.documents;
             mended.repair = repair;
