@@ -1,10 +1,11 @@
 //! What a salvage means to the documents of a database.
 
-use crate::store::show;
+use crate::store::{close_after, show};
 use anyhow::{Context as _, Result};
 use indicatif::ProgressDrawTarget;
 use serde_json::{Value as Json, json};
 use spinney::Database;
+use spinney_document::catalog::settle::has_documents;
 use spinney_document::repair::{LostDocuments, Mended, MendedCollection, Salvaged, mend};
 use spinney_lab::progress;
 use spinney_lab::text::{Table, count, counted};
@@ -16,10 +17,14 @@ const IDS_SHOWN: usize = 20;
 
 /// Makes indexes and counts of the documents agree after a salvage; nothing when the database holds none.
 pub(crate) fn after(db: &Path, salvaged: Salvaged<'_>) -> Result<Option<Mended>> {
+    // A database without documents stays as the salvage left it.
+    if !close_after(Database::open_read_only(db)?, |engine| Ok(has_documents(engine)?))? {
+        return Ok(None);
+    }
     let wheel = progress::wheel("documents");
     wheel.set_draw_target(ProgressDrawTarget::hidden());
     let done = Database::builder(db).open().map_err(anyhow::Error::from).and_then(|engine| {
-        crate::store::close_after(engine, |engine| {
+        close_after(engine, |engine| {
             let mended = mend(engine, salvaged, &mut |namespace, read| {
                 wheel.set_message(format!("{namespace}: {} compared", count(read)));
                 show(&wheel, read, read);
