@@ -57,7 +57,7 @@ pub(crate) fn check(dir: &Path, truth: &Truth, report: &Report, may_be_torn: boo
             return Err(format!("{collection} is not valid: {:?}", validation.problems));
         }
         let names = |id: &str| may_be_torn || report.names(collection, id);
-        lost += compare(collection, &truth.documents[collection], &there, names)
+        lost += compare(collection, &truth[collection], &there, names)
             .map_err(|what| format!("{what}: {}", report.text()))?;
     }
     let verified = service.database().engine().verify().map_err(|error| error.to_string())?;

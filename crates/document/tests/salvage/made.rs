@@ -12,13 +12,8 @@ use spinney_testkit::rng::Rng;
 /// The collections.
 pub(crate) const COLLECTIONS: [&str; 5] = ["goods", "names", "events", "tree", "clustered"];
 
-/// What a database holds.
-pub(crate) struct Truth {
-    /// The documents of each collection: the canonical extended JSON of each `_id`, and of the document.
-    pub(crate) documents: BTreeMap<&'static str, BTreeMap<String, String>>,
-    /// Whether it was closed in order. The damaged end of the log of another one is a commit that a crash cut off.
-    pub(crate) is_closed: bool,
-}
+/// The documents of each collection: the canonical extended JSON of each `_id`, and of the document.
+pub(crate) type Truth = BTreeMap<&'static str, BTreeMap<String, String>>;
 
 /// Small files: segments of 64 KiB, and memtables that are flushed when the test says so.
 pub(crate) fn options() -> Options {
@@ -114,7 +109,7 @@ pub(crate) fn make(path: &Path, rng: &mut Rng) -> Truth {
             _ => {}
         }
     }
-    let documents = COLLECTIONS.map(|collection| (collection, documents(&service, collection))).into();
+    let truth = COLLECTIONS.map(|collection| (collection, documents(&service, collection))).into();
     let engine = service.database().engine().clone();
     engine.sync().unwrap();
     // One that is dropped was not closed in order: its counts are not stored.
@@ -123,7 +118,7 @@ pub(crate) fn make(path: &Path, rng: &mut Rng) -> Truth {
     if is_closed {
         engine.close().unwrap();
     }
-    Truth { documents, is_closed }
+    truth
 }
 
 /// Inserts, updates and deletes some documents.
