@@ -90,3 +90,18 @@ fn damage_one(path: &Path, rng: &mut Rng) -> String {
     fs::write(path, bytes).unwrap();
     what
 }
+
+/// Whether a damaged copy lacks the newest segment of the log, and no spare file has the header of the one behind it,
+/// which the log's worker writes soon after a segment begins: then nothing proves that there was one.
+pub(crate) fn lacks_newest_without_proof(sound: &Path, damaged: &Path) -> bool {
+    let log = |dir: &Path, kind: &str| -> Vec<PathBuf> {
+        let is_of_kind = |path: &PathBuf| path.extension().is_some_and(|extension| extension == kind);
+        fs::read_dir(dir.join("log")).unwrap().map(|entry| entry.unwrap().path()).filter(is_of_kind).collect()
+    };
+    let number = |path: &PathBuf| path.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap();
+    let newest = log(sound, "log").iter().map(number).max().unwrap_or(0);
+    let is_there = log(damaged, "log").iter().any(|path| number(path) == newest);
+    // The number of the segment in its header: see the format of the log.
+    let header = |path: &PathBuf| fs::read(path).ok()?.get(24..32)?.try_into().ok().map(u64::from_le_bytes);
+    !is_there && !log(sound, "spare").iter().any(|spare| header(spare) == Some(newest + 1))
+}

@@ -47,7 +47,7 @@ fn run(seed: u64, met: &Met) -> Result<(), String> {
         let damaged = damage::damage(&dir, &mut rng.fork());
         // A segment that is cut off as well does not prove that the one before it was longer.
         let logs = damaged.iter().filter(|what| what.contains(".log")).count();
-        let may_be_torn = logs > 1;
+        let may_be_torn = logs > 1 || damage::lacks_newest_without_proof(&sound, &dir);
         let done = catch_unwind(AssertUnwindSafe(|| check(&dir, &truth, may_be_torn, &mut rng, met)));
         let done = done.unwrap_or_else(|panic| Err(panic_message(&*panic).to_owned()));
         done.map_err(|what| format!("copy {copy} ({}): {what}", damaged.join(", ")))?;
