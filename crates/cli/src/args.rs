@@ -378,6 +378,10 @@ pub(crate) struct LogArgs {
 /// With OUT nothing of the database is changed. What can be read of its tables and its log is copied to a new database
 /// there; of what cannot be, it is printed which keys it may have held: each of these is lost, or older than it was.
 ///
+/// In a database of documents, as `spinney serve` has them, lost documents are named by collection and _id. Indexes
+/// that disagree with what is left are built again; one that cannot be, such as a unique one of which two documents
+/// have a key, is left out and printed. In place this is done when commits were given up.
+///
 /// Exit codes: 0 nothing is lost, 3 something is lost (with --dry-run: would be), 1 nothing was done: there is nothing
 /// to salvage in place, no database, another process has it open, or nothing can be read.
 #[derive(Debug, Args)]
@@ -407,13 +411,20 @@ pub(crate) struct SalvageArgs {
 /// Check every block of every tree, the redo log and the manifest
 ///
 /// All damage is told, with the table and the keys that it may have held. No byte of the database is changed, and
-/// another process may have it open. Exit codes: 0 all is sound, 1 something is damaged or cannot be read.
+/// another process may have it open. With --documents every document is compared with the entries of its indexes,
+/// every entry with its document, and counts with what is there. Exit codes: 0 all is sound, 1 something is damaged,
+/// disagrees or cannot be read.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  spinney verify shop && echo sound")]
+  spinney verify shop && echo sound
+  spinney verify shop --documents
+  spinney verify shop --documents --json | jq '.documents[] | select(.valid | not)'")]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) db: DbArgs,
+    /// Compare documents with their indexes, too
+    #[arg(long)]
+    pub(crate) documents: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

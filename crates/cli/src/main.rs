@@ -5,6 +5,7 @@
 mod access;
 mod args;
 mod bench;
+mod check;
 mod command;
 mod complete;
 mod doc;

@@ -1,6 +1,7 @@
 //! `verify`, `flush`, `compact` and `checkpoint`.
 
 use crate::args::{CheckpointArgs, CompactArgs, FlushArgs, VerifyArgs};
+use crate::check::documents::Documents;
 use crate::escape::one_line;
 use crate::output::{Output, json_of};
 use crate::store::{Directories, look, refuse_inside, tables, with_db};
@@ -20,31 +21,43 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Checks everything; fails if something is wrong.
 pub(crate) fn verify(args: &VerifyArgs, out: &mut Output) -> Result<()> {
-    print_verified(&look(&args.db, verified)?, args, out)
+    look(&args.db, |db| verify_in(db, args, out))
 }
 
-/// Checks everything in a database that is open.
-pub(crate) fn verified(db: &Database) -> Result<VerifyReport> {
-    beside_reading_bar("verify", db, || Ok(db.verify()?))
+/// Checks everything in a database that is open, and prints it; fails if something is wrong.
+pub(crate) fn verify_in(db: &Database, args: &VerifyArgs, out: &mut Output) -> Result<()> {
+    let report = beside_reading_bar("verify", db, || Ok(db.verify()?))?;
+    print_verified(&report, &Documents::of(db, args.documents)?, args, out)
 }
 
 /// Prints what a check found; fails if something is wrong.
-pub(crate) fn print_verified(report: &VerifyReport, args: &VerifyArgs, out: &mut Output) -> Result<()> {
-    if args.json {
-        out.json(&json_of_report(report))?
-    } else {
-        print_report(report, out)?
-    }
+fn print_verified(report: &VerifyReport, documents: &Documents, args: &VerifyArgs, out: &mut Output) -> Result<()> {
     let db = args.db.path.display();
+    if args.json {
+        out.json(&json_of_report(report, documents))?
+    } else {
+        print_report(report, out)?;
+        documents.print(&db.to_string(), out)?;
+    }
     let problems = counted(report.problem_count, "problem", "problems");
     let told = u64_of(report.problems.len());
     if report.problem_count == 0 {
-        Ok(())
-    } else if report.problem_count == told && report.problems.iter().all(|problem| problem.is_mended_by_open) {
-        bail!("{db} has {problems}, and nothing is lost: spinney flush {db} mends it")
-    } else {
-        bail!("{db} is damaged: {problems}: spinney salvage {db} OUT copies what can be read to a new database")
+        return match documents.problem_count() {
+            0 => Ok(()),
+            disagreements => {
+                let problems = counted(disagreements, "problem", "problems");
+                bail!(
+                    "the documents and indexes of {db} have {problems}: what is printed says which. Indexes are built \
+                     again by the command reIndex or validate with {{repair: true}} of `spinney serve`, or, without a \
+                     server, in a copy: spinney salvage {db} OUT"
+                )
+            }
+        };
     }
+    if report.problem_count == told && report.problems.iter().all(|problem| problem.is_mended_by_open) {
+        bail!("{db} has {problems}, and nothing is lost: spinney flush {db} mends it")
+    }
+    bail!("{db} is damaged: {problems}: spinney salvage {db} OUT copies what can be read to a new database")
 }
 
 fn print_report(report: &VerifyReport, out: &mut Output) -> Result<()> {
@@ -76,7 +89,7 @@ fn print_report(report: &VerifyReport, out: &mut Output) -> Result<()> {
     Ok(())
 }
 
-fn json_of_report(report: &VerifyReport) -> Json {
+fn json_of_report(report: &VerifyReport, documents: &Documents) -> Json {
     let problem = |problem: &Problem| {
         let key = |key: &Vec<u8>| json_of(key);
         let (from, to) = problem.keys.as_ref().map_or((None, None), |(from, to)| (Some(from), to.as_ref()));
@@ -102,6 +115,7 @@ fn json_of_report(report: &VerifyReport) -> Json {
         "dead_value_bytes": report.dead_value_bytes,
         "problem_count": report.problem_count,
         "problems": report.problems.iter().map(problem).collect::<Vec<_>>(),
+        "documents": documents.json(),
     })
 }
 

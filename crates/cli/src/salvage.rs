@@ -1,6 +1,7 @@
 //! `salvage`: a damaged redo log is cut at the damage, or what can be read of a database is copied.
 
 use crate::args::SalvageArgs;
+use crate::check::mended;
 use crate::escape::escape;
 use crate::failure::Incomplete;
 use crate::output::{Output, json_of};
@@ -9,7 +10,8 @@ use anyhow::{Result, bail};
 use indicatif::ProgressDrawTarget;
 use serde_json::{Value as Json, json};
 use spinney::base::num::u64_of;
-use spinney::{Database, LostRange, SalvageMode, SalvageReport, SalvagedCopy};
+use spinney::{Database, LostRange, SalvageMode, SalvageReport, SalvagedCopy, SalvagedTable};
+use spinney_document::repair::{Mended, Salvaged};
 use spinney_lab::progress;
 use spinney_lab::text::{bytes, counted};
 use std::io::Write as _;
@@ -23,11 +25,22 @@ pub(crate) fn run(args: &SalvageArgs, out: &mut Output) -> Result<()> {
     }
     let mode = if args.dry_run { SalvageMode::Report } else { SalvageMode::Repair };
     let report = Database::salvage(&args.db, mode)?;
-    if args.json {
-        out.json(&report)?;
-    } else {
+    let is_cut = mode == SalvageMode::Repair && !report.is_complete();
+    if !args.json {
         print(&report, mode, args.verbose, out)?;
-        print_next_step(args, &report, out)?;
+    }
+    let documents = if is_cut { mended::after(&args.db, Salvaged::InPlace(&report)) } else { Ok(None) };
+    if args.json {
+        let mut json = serde_json::to_value(&report)?;
+        if let Ok(Some(documents)) = &documents {
+            json["documents"] = mended::json_of(documents);
+        }
+        out.json(&json)?;
+    }
+    let documents = documents?;
+    if !args.json {
+        documents.iter().try_for_each(|documents| mended::print(documents, out))?;
+        print_next_step(args, &report, documents.is_some(), out)?;
     }
     if !report.is_complete() {
         let what = if args.dry_run { "would be lost" } else { "was lost" };
@@ -37,13 +50,16 @@ pub(crate) fn run(args: &SalvageArgs, out: &mut Output) -> Result<()> {
 }
 
 /// What to do after a salvage in place.
-fn print_next_step(args: &SalvageArgs, report: &SalvageReport, out: &mut Output) -> Result<()> {
+fn print_next_step(args: &SalvageArgs, report: &SalvageReport, has_documents: bool, out: &mut Output) -> Result<()> {
     let db = args.db.display();
     match (args.dry_run, report.is_complete()) {
         (true, true) => writeln!(out, "next: spinney salvage {db} mends this, and loses nothing")?,
         (true, false) => {
             let copy = format!("spinney salvage {db} OUT copies what can be read to a new database");
             writeln!(out, "next: spinney salvage {db} gives up what is named above; {copy}, and changes nothing")?;
+        }
+        (false, _) if has_documents => {
+            writeln!(out, "next: spinney verify --documents {db} checks the tables and the documents")?;
         }
         (false, _) => writeln!(out, "next: spinney verify {db} checks the tables, which were not read")?,
     }
@@ -106,37 +122,46 @@ fn run_copy(db: &Path, copy: &Path, as_json: bool, out: &mut Output) -> Result<(
         made.remove();
     }
     let report = report?;
+    let documents = mended::after(copy, Salvaged::Copy(&report));
     if as_json {
-        out.json(&json_of_copy(&report))?;
+        out.json(&json_of_copy(&report, documents.as_ref().ok().and_then(Option::as_ref)))?;
     } else {
-        print_copy(&report, out)?;
+        print_copy(&report, documents.as_ref().ok().and_then(Option::as_ref), out)?;
     }
+    let documents = documents?;
     if !as_json {
+        let option = if documents.is_some() { "--documents " } else { "" };
         writeln!(
             out,
-            "next: spinney verify {0} checks the copy; if you go on with it, keep {1} until you are sure",
+            "next: spinney verify {option}{0} checks the copy; if you go on with it, keep {1} until you are sure",
             copy.display(),
             db.display()
         )?;
     }
-    if !report.is_complete() {
+    if !report.is_complete() || documents.is_some_and(|documents| !documents.is_complete()) {
         bail!(Incomplete(format!("something was lost: {} has what could be read of {}", copy.display(), db.display())));
     }
     Ok(())
 }
 
-fn print_copy(report: &SalvagedCopy, out: &mut Output) -> Result<()> {
-    let name_width = report.tables.iter().map(|table| table.name.chars().count()).max().unwrap_or(0).max("table".len());
-    writeln!(out, "{:name_width$}  {:>12}  {:>7}", "table", "entries", "damaged")?;
-    for table in &report.tables {
-        writeln!(out, "{:name_width$}  {:>12}  {:>7}", table.name, table.entries, table.lost.len())?;
+fn print_copy(report: &SalvagedCopy, documents: Option<&Mended>, out: &mut Output) -> Result<()> {
+    // Those of documents are named by collections and `_id`s, below.
+    let is_shown = |table: &&SalvagedTable| documents.is_none() || !mended::is_of_documents(&table.name);
+    let tables: Vec<_> = report.tables.iter().filter(is_shown).collect();
+    if !tables.is_empty() || documents.is_none() {
+        let name_width = tables.iter().map(|table| table.name.chars().count()).max().unwrap_or(0).max("table".len());
+        writeln!(out, "{:name_width$}  {:>12}  {:>7}", "table", "entries", "damaged")?;
+        for table in &tables {
+            writeln!(out, "{:name_width$}  {:>12}  {:>7}", table.name, table.entries, table.lost.len())?;
+        }
     }
-    for table in report.tables.iter().filter(|table| !table.lost.is_empty()) {
+    for table in tables.iter().filter(|table| !table.lost.is_empty()) {
         writeln!(out, "table {}: lost, or older than they were, are the keys", table.name)?;
         for lost in &table.lost {
             writeln!(out, "  {}: {}", keys(lost), lost.damage)?;
         }
     }
+    documents.into_iter().try_for_each(|documents| mended::print(documents, out))?;
     if let Some(log) = &report.log {
         let lost = if log.is_complete() { "and nothing of it is lost" } else { "so any key may be older than it was" };
         writeln!(out, "the redo log is damaged, {lost}:")?;
@@ -161,7 +186,7 @@ fn keys(lost: &LostRange) -> String {
     }
 }
 
-fn json_of_copy(report: &SalvagedCopy) -> Json {
+fn json_of_copy(report: &SalvagedCopy, documents: Option<&Mended>) -> Json {
     let lost = |lost: &LostRange| {
         json!({
             "from": json_of(&lost.from),
@@ -175,5 +200,5 @@ fn json_of_copy(report: &SalvagedCopy) -> Json {
         json!({ "name": table.name, "entries": table.entries, "lost": table.lost.iter().map(lost).collect::<Vec<_>>() })
     });
     let tables: Vec<_> = tables.collect();
-    json!({ "complete": report.is_complete(), "tables": tables, "log": report.log, "manifest": report.manifest, "mended": report.mended })
+    json!({ "complete": report.is_complete(), "tables": tables, "log": report.log, "manifest": report.manifest, "mended": report.mended, "documents": documents.map(mended::json_of) })
 }

@@ -165,3 +165,45 @@ fn what_is_in_memory_only_is_told_beside_what_is_on_disk() {
         assert!(list.lines().next().unwrap().ends_with(" memory") && list.contains(" KiB"), "{list}");
     }
 }
+
+/// A copy of a database under `testdata/faults`.
+fn fault(name: &str) -> Place {
+    let place = Place::new();
+    let kept = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/faults").join(name);
+    std::fs::create_dir(place.path("db")).unwrap();
+    for file in std::fs::read_dir(kept).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), place.path("db").join(file.file_name())).unwrap();
+    }
+    place
+}
+
+#[test]
+fn documents_are_compared_with_their_indexes_when_asked() {
+    // `verify` called a salvaged copy sound whose indexes had entries of documents that were gone, and said nothing of
+    // what it had not compared.
+    let place = fault("disagreeing");
+    let verified = place.ok(&["verify", "db"]);
+    assert!(verified.contains("not compared with their indexes: spinney verify --documents db does"), "{verified}");
+    let compared = place.run(&["verify", "db", "--documents"]);
+    let text = String::from_utf8_lossy(&compared.stdout).into_owned();
+    assert_eq!(compared.status.code(), Some(1), "{text}");
+    assert!(text.contains("shop.p: index k_1 has an entry of a document that does not exist: "), "{text}");
+    assert!(String::from_utf8_lossy(&compared.stderr).contains("reIndex"), "{compared:?}");
+    let json = place.run(&["verify", "db", "--documents", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["documents"][0]["damaged_indexes"], serde_json::json!(["k_1", "code_1"]));
+    let salvaged = place.ok(&["salvage", "db", "out"]);
+    assert!(salvaged.contains("k_1, code_1") && salvaged.contains("spinney verify --documents out"), "{salvaged}");
+    place.ok(&["verify", "out", "--documents"]);
+}
+
+#[test]
+fn faults_of_earlier_versions_are_named() {
+    let two = fault("two-ids").run(&["verify", "db", "--documents"]);
+    let text = String::from_utf8_lossy(&two.stdout).into_owned();
+    assert!(two.status.code() == Some(1) && text.contains("_id 1 has 2 fields _id"), "{text}");
+    let zero = fault("zero-expiry").ok(&["verify", "db", "--documents"]);
+    assert!(zero.contains("warning: index d_1: expireAfterSeconds is 0"), "{zero}");
+    fault("users").ok(&["verify", "db", "--documents"]);
+}

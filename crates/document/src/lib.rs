@@ -23,6 +23,7 @@
 //! | [`exec`] | queries that run |
 //! | [`collection`] | documents: insert, find by `_id`, replace, delete; index maintenance, builds, validation |
 //! | [`database`] | [`Database`], where a program begins |
+//! | [`repair`] | collections that disagree with their indexes, after a salvage or otherwise |
 //! | [`session`] | sessions: transactions between commands, writes that are done once |
 //! | [`typed`] | collections of Rust types |
 //! | [`changes`] | change streams |
@@ -60,6 +61,7 @@ pub mod pipeline;
 pub mod plan;
 pub mod projection;
 pub mod query;
+pub mod repair;
 pub mod session;
 pub mod typed;
 pub mod update;

@@ -15,7 +15,7 @@ const LAYERS: [&str; 10] = ["base", "env", "log", "block", "store", "cache", "tr
 const DB_LAYERS: [&str; 7] = ["state", "throttle", "commit", "jobs", "maintenance", "open", "api"];
 
 /// The layers of the document database, bottom first.
-const DOCUMENT_LAYERS: [&str; 22] = [
+const DOCUMENT_LAYERS: [&str; 23] = [
     "base",
     "bson",
     "collation",
@@ -34,6 +34,7 @@ const DOCUMENT_LAYERS: [&str; 22] = [
     "collection",
     "pipeline",
     "database",
+    "repair",
     "session",
     "changes",
     "typed",

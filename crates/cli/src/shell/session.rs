@@ -138,7 +138,7 @@ impl<'a> Session<'a> {
             Command::Tables(args) => tables::list_of(db, args.json, out),
             Command::Shape(args) => shape::run_on(db, args, out),
             Command::Stat(args) => stat::print(&db.stats(), args.json, args.prometheus, out),
-            Command::Verify(args) => maintenance::print_verified(&maintenance::verified(db)?, args, out),
+            Command::Verify(args) => maintenance::verify_in(db, args, out),
             Command::Flush(args) => maintenance::flush_in(db, args),
             Command::Compact(args) => maintenance::compact_in(db, args),
             Command::Checkpoint(args) => maintenance::checkpoint_of(db, args, out),

@@ -30,6 +30,18 @@ pub struct Added {
     pub builds: Vec<IndexBuild>,
 }
 
+/// Refuses one more index of a collection that has the most. One that takes the place of another is no more.
+///
+/// # Errors
+/// `CannotCreateIndex` (67).
+pub(super) fn check_index_count(schema: &Schema) -> Result<()> {
+    if schema.index_count() < INDEXES_MAX {
+        return Ok(());
+    }
+    let what = format!("add index fails, too many indexes for {}", schema.namespace);
+    Err(Error::new(ErrorCode::CANNOT_CREATE_INDEX, what))
+}
+
 impl Catalog {
     /// Adds indexes that are still to be built, and returns them. Those that are there already are left out: another
     /// thread may still build them.
@@ -46,6 +58,7 @@ impl Catalog {
             let (mut changed, mut indexes, mut builds) = (schema.clone(), Vec::new(), Vec::new());
             for spec in specs {
                 if !is_there(&changed, spec)? {
+                    check_index_count(&changed)?;
                     let index = self.add_index(state, &mut changed, &mut next, spec, false)?;
                     builds.push(index.begin_build());
                     indexes.push(index);
@@ -75,6 +88,35 @@ impl Catalog {
         })
     }
 
+    /// Puts a new index of `_id` in the place of that of a capped collection: `fill` puts its entries, while no
+    /// transaction writes to the collection.
+    ///
+    /// # Errors
+    /// What `fill` says; those of [`CollectionState::change`] and of the engine.
+    pub fn replace_id_index<T>(
+        &self,
+        state: &CollectionState,
+        fill: impl FnOnce(&Index) -> Result<T>,
+    ) -> Result<Option<T>> {
+        refuse_own(state, "a repair")?;
+        let mut next = self.changing.lock();
+        let replaced = state.change(self.change_wait(), |schema| {
+            let Some(at) = schema.indexes.iter().position(|index| index.spec.is_id()) else {
+                return Ok((schema.clone(), None));
+            };
+            let (mut changed, old) = (schema.clone(), Arc::clone(&schema.indexes[at]));
+            let new = self.add_index(state, &mut changed, &mut next, &old.spec, true)?;
+            let filled = fill(&new).inspect_err(|_| drop(self.drop_table(&index_table(new.number))))?;
+            changed.indexes.pop();
+            changed.indexes[at] = new;
+            self.put_row(state.number, (schema, &changed), None)?;
+            Ok((changed, Some((old.number, filled))))
+        })?;
+        let Some((old, filled)) = replaced else { return Ok(None) };
+        self.drop_table(&index_table(old))?;
+        Ok(Some(filled))
+    }
+
     /// Adds an index to a schema, with a table of its own; `ready` when there is nothing to build.
     pub(super) fn add_index(
         &self,
@@ -84,10 +126,6 @@ impl Catalog {
         spec: &IndexSpec,
         ready: bool,
     ) -> Result<Arc<Index>> {
-        if changed.index_count() + 1 > INDEXES_MAX {
-            let what = format!("add index fails, too many indexes for {}", changed.namespace);
-            return Err(Error::new(ErrorCode::CANNOT_CREATE_INDEX, what));
-        }
         if changed.damaged(&spec.name).is_some() {
             changed.check_indexes()?;
         }

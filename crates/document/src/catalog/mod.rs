@@ -35,6 +35,7 @@ pub mod registry;
 mod row;
 mod row_change;
 mod same_index;
+pub mod settle;
 pub mod state;
 pub mod tables;
 pub mod uncommitted;

@@ -67,7 +67,7 @@ impl Entry {
 
 /// The next number of a table, as its row has it, but one that no table and no count has at the least: where the row is
 /// missing or malformed, it is found by them.
-fn next_number(engine: &spinney::Database, table: &Table) -> Result<u64> {
+pub(super) fn next_number(engine: &spinney::Database, table: &Table) -> Result<u64> {
     let stored = table.get(NUMBER_KEY)?.and_then(|bytes| bytes.first_chunk().copied());
     if let Some(stored) = stored {
         return Ok(u64::from_le_bytes(stored));

@@ -7,6 +7,9 @@ use crate::aggregate::sorter::TABLE_PREFIX as SPILL_PREFIX;
 /// The table of the catalog itself.
 pub(super) const CATALOG: &str = "catalog";
 
+/// The name of the engine's table of the catalog.
+pub const CATALOG_TABLE: &str = CATALOG;
+
 /// The table of the rows of the collections that a member of a replica set has for itself.
 pub(super) const OWN_CATALOG: &str = "catalog-own";
 
@@ -14,7 +17,8 @@ pub(super) const OWN_CATALOG: &str = "catalog-own";
 pub(super) const FIRST_OWN: u64 = 1 << 62;
 
 /// The name of the table of a collection's documents.
-pub(super) fn collection_table(number: u64) -> String {
+#[must_use]
+pub fn collection_table(number: u64) -> String {
     match number.checked_sub(FIRST_OWN) {
         Some(number) => format!("oc-{number}"),
         None => format!("c-{number}"),

@@ -13,6 +13,7 @@ use parking_lot::MutexGuard;
 use spinney::Transaction;
 
 use super::index_spec::IndexSpec;
+use super::indexes::check_index_count;
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use super::record::event;
@@ -74,6 +75,7 @@ impl Catalog {
         let mut changed = Schema::clone(&before);
         for spec in specs {
             if !is_there(&changed, spec)? {
+                check_index_count(&changed)?;
                 self.add_index(state, &mut changed, &mut next, spec, true)?;
             }
         }

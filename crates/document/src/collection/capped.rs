@@ -41,7 +41,10 @@ impl DocumentTransaction {
             return Ok(());
         }
         let key = collection.key_of(self.buffers.id.key(), |table, id| self.txn.get(table, id))?.ok_or_else(|| {
-            Error::new(ErrorCode::DATA_CORRUPTION_DETECTED, "a document has no entry in the index of _id: run validate")
+            Error::new(
+                ErrorCode::DATA_CORRUPTION_DETECTED,
+                "a document has no entry in the index of _id: reIndex builds it again",
+            )
         })?;
         self.buffers.id.set_record(&key);
         Ok(())

@@ -8,7 +8,7 @@ use spinney::Durability;
 
 use super::prepare::{Prepared, prepare, stamped};
 use super::transaction::DocumentTransaction;
-use super::validate::{Validation, validate};
+use super::validate::{OnValidated, Validation, validate};
 use crate::base::{Environment, Interrupt, Result};
 use crate::bson::{Document, DocumentBuf, ObjectIds, Value, ValueBuf};
 use crate::catalog::{Catalog, CollectionState, Namespace, Schema};
@@ -184,12 +184,22 @@ impl Collection {
         })
     }
 
-    /// Proves that the collection and its indexes agree.
+    /// Proves that the collection and its indexes agree, and changes nothing. [`Database::repair`] does.
     ///
     /// # Errors
     /// Those of the engine; what is wrong with the collection is in the result.
+    ///
+    /// [`Database::repair`]: crate::Database::repair
     pub fn validate(&self) -> Result<Validation> {
-        validate(&self.catalog, &self.state)
+        self.validate_with(&mut |_| Ok(()))
+    }
+
+    /// As [`Self::validate`]; `told` gets the number of documents and entries that were read so far, now and then.
+    ///
+    /// # Errors
+    /// Those of `told`, and as [`Self::validate`].
+    pub fn validate_with(&self, told: &mut OnValidated<'_>) -> Result<Validation> {
+        validate(&self.catalog, &self.state, told)
     }
 
     /// Runs `body` in a transaction and commits it; both again, after a growing pause, when another transaction was in

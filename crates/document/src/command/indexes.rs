@@ -12,6 +12,7 @@ use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Kind, Value, equal, long_of};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Entry, Index, IndexSpec, Namespace, Schema};
+use crate::collection::rebuild_ids::rebuild_ids;
 use crate::session::Scope;
 
 /// The commands of this file.
@@ -254,20 +255,24 @@ fn id_spec(schema: &Schema) -> DocumentBuf {
     spec.finish()
 }
 
-/// Builds all indexes but that of `_id`, which is the order of the documents, again.
+/// Builds all indexes again. That of `_id` is the order of the documents, but in a capped collection.
 fn re_index(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;
     if call.state.options.replica_set {
         let what = "reIndex is only allowed on a standalone server";
         return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
     }
-    let schema = existing(&namespace, entry, "ns does not exist: ")?.schema();
+    let state = existing(&namespace, entry, "ns does not exist: ")?;
+    let schema = state.schema();
+    rebuild_ids(call.state.database.catalog(), &state)?;
     // A damaged one first: no document is written while it is there.
     let damaged = schema.damaged.iter().map(|index| &index.name);
     for name in damaged.chain(schema.others().map(|index| &index.spec.name)) {
         call.check()?;
         call.state.database.rebuild_index(namespace.as_str(), name, None)?;
     }
+    // The stored count may be as wrong as the indexes were.
+    call.state.database.repair(namespace.as_str(), &mut |_| call.check())?;
     let mut reply = Reply::new();
     reply.append("nIndexesWas", index_count(&schema)).append("nIndexes", index_count(&schema));
     reply.open_array("indexes").push(&id_spec(&schema));

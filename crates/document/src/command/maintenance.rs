@@ -15,25 +15,31 @@ use crate::base::{Error, ErrorCode, Interrupt, Result};
 use crate::bson::{Kind, Value};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Damage, Entry, IndexSpec, Namespace};
+use crate::repair::Repair;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::new("validate", Target::Collection, "Proves that a collection and its indexes agree.", validate)
-        .fields(&[
-            Field::optional("full", FieldType::Any),
-            Field::optional("metadata", FieldType::Any),
-            Field::optional("background", FieldType::Any),
-            Field::optional("repair", FieldType::Any),
-            Field::optional("fixMultikey", FieldType::Any),
-            Field::optional("checkBSONConformance", FieldType::Any),
-            Field::optional("enforceFastCount", FieldType::Any),
-            Field::optional("collHash", FieldType::Bool),
-            Field::optional("hashPrefixes", FieldType::Array),
-            Field::optional("revealHashedIds", FieldType::Array),
-            Field::optional("atClusterTime", FieldType::OneOf(&[Kind::Timestamp])),
-        ])
-        .any_fields()
-        .needs(&[Privilege::on_collection("validate")]),
+    Command::new(
+        "validate",
+        Target::Collection,
+        "Proves that a collection and its indexes agree; with repair, mends what does not.",
+        validate,
+    )
+    .fields(&[
+        Field::optional("full", FieldType::Any),
+        Field::optional("metadata", FieldType::Any),
+        Field::optional("background", FieldType::Any),
+        Field::optional("repair", FieldType::Any),
+        Field::optional("fixMultikey", FieldType::Any),
+        Field::optional("checkBSONConformance", FieldType::Any),
+        Field::optional("enforceFastCount", FieldType::Any),
+        Field::optional("collHash", FieldType::Bool),
+        Field::optional("hashPrefixes", FieldType::Array),
+        Field::optional("revealHashedIds", FieldType::Array),
+        Field::optional("atClusterTime", FieldType::OneOf(&[Kind::Timestamp])),
+    ])
+    .any_fields()
+    .needs(&[Privilege::on_collection("validate")]),
     Command::new("compact", Target::Collection, "Compacts the tables of a collection and its indexes.", compact)
         .fields(&[
             Field::optional("force", FieldType::StrictBool),
@@ -87,11 +93,17 @@ fn validate(call: &Call<'_>) -> Result<Reply> {
     let Some(collection) = collection else {
         return Err(Error::new(ErrorCode::NAMESPACE_NOT_FOUND, format!("{namespace} was dropped")));
     };
-    let (schema, found) = (collection.schema(), collection.validate()?);
-    let mut reply = Reply::new();
+    let repairs = call.is_set("repair") || call.is_set("fixMultikey");
+    let mut check = |_| call.check();
+    let repair = match repairs {
+        true => call.state.database.repair(namespace.as_str(), &mut check)?,
+        false => Repair { after: collection.validate_with(&mut check)?, ..Repair::default() },
+    };
+    let schema = collection.schema();
+    let (found, mut reply) = (&repair.after, Reply::new());
     reply.append("ns", namespace.as_str()).append("uuid", Value::Binary(4, &schema.uuid));
     if !call.is_set("metadata") {
-        reply.append("nInvalidDocuments", 0).append("nNonCompliantDocuments", 0);
+        reply.append("nInvalidDocuments", count(found.malformed_documents)).append("nNonCompliantDocuments", 0);
         reply.append("nrecords", count(found.documents));
     }
     reply.append("nIndexes", count(u64_of(schema.index_count()))).open_document("keysPerIndex");
@@ -104,18 +116,32 @@ fn validate(call: &Call<'_>) -> Result<Reply> {
     reply.open_document(ID_INDEX).append("valid", true).append("spec", id_index.document()).close();
     for index in schema.others() {
         let name = &index.spec.name;
-        let blamed = format!("index {name} ");
-        let valid = !found.problems.iter().any(|problem| problem.starts_with(&blamed));
+        let valid = !found.damaged_indexes.contains(name);
         reply.open_document(name).append("valid", valid).append("spec", index.spec.document()).close();
     }
-    reply.close().append("valid", found.is_valid()).append("repaired", false).append("repairMode", "None");
-    reply.open_array("warnings").close().open_array("errors");
+    let mode = if repairs { "FixErrors" } else { "None" };
+    reply.close().append("valid", found.is_valid()).append("repaired", repair.has_changed()).append("repairMode", mode);
+    reply.open_array("warnings");
+    found.warnings.iter().chain(&repaired(&repair)).for_each(|warning| {
+        reply.push(warning.as_str());
+    });
+    reply.close().open_array("errors");
     found.problems.iter().for_each(|problem| {
         reply.push(problem.as_str());
     });
+    if !found.damaged_indexes.is_empty() || found.wrong_count.is_some() {
+        reply.push(
+            "the indexes and counts are mended by reIndex, or validate with {repair: true}, on a standalone server",
+        );
+    }
     reply.close();
     for none in ["extraIndexEntries", "missingIndexEntries", "corruptRecords"] {
         reply.open_array(none).close();
+    }
+    if repairs {
+        reply.append("numRemovedCorruptRecords", 0);
+        reply.append("numRemovedExtraIndexEntries", count(repair.before.extra_entries));
+        reply.append("numInsertedMissingIndexEntries", count(repair.before.missing_entries));
     }
     Ok(reply)
 }
@@ -130,8 +156,24 @@ fn damaged(namespace: &Namespace, damage: &Damage) -> Reply {
     reply
 }
 
-/// Refuses options that do not go together, and those that change something. It always runs in the background: it reads
-/// a snapshot, and writers go on.
+/// What a repair did, a sentence each.
+fn repaired(repair: &Repair) -> Vec<String> {
+    let rebuilt = repair.rebuilt.iter().map(|name| format!("index {name} was built again"));
+    let left_out = repair.left_out.iter().map(|left_out| {
+        let (name, reason, spec) = (&left_out.name, &left_out.reason, left_out.spec.view().to_json());
+        format!("index {name} was dropped, since it cannot be built: {reason}: create it again with {spec}")
+    });
+    let removed = repair.removed.iter().map(|document| {
+        format!("a document was removed, since a newer one has its _id: {}", document.view().to_json())
+    });
+    let counted = repair
+        .before
+        .wrong_count
+        .map(|count| format!("the stored count said {count}, and is {} now", repair.before.documents));
+    rebuilt.chain(left_out).chain(removed).chain(counted).collect()
+}
+
+/// Refuses options that do not go together. It always runs in the background: it reads a snapshot, and writers go on.
 fn check_validate(call: &Call<'_>) -> Result<()> {
     let set = |name: &str| call.is_set(name);
     let invalid = |what: &str| Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
@@ -148,9 +190,12 @@ fn check_validate(call: &Call<'_>) -> Result<()> {
     if (set("repair") || set("fixMultikey")) && set("checkBSONConformance") {
         return invalid("Cannot run validate with { checkBSONConformance: true } and a repair");
     }
-    if set("repair") || set("fixMultikey") {
-        let what = "'repair' and 'fixMultikey' are not supported: drop the index and create it again";
-        return Err(Error::new(ErrorCode::COMMAND_NOT_SUPPORTED, what));
+    if let Some(name) = ["repair", "fixMultikey"].into_iter().find(|name| set(name))
+        && call.state.options.replica_set
+    {
+        let what =
+            format!("Running the validate command with {{ {name}: true }} can only be performed in standalone mode.");
+        return invalid(&what);
     }
     for name in ["collHash", "hashPrefixes", "revealHashedIds", "atClusterTime"] {
         if call.value(name).is_some_and(|value| value != Value::Bool(false)) {

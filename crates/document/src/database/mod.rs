@@ -493,7 +493,11 @@ impl Database {
         transact(&self.catalog, None, WriteOptions::default(), body)
     }
 
-    fn existing(&self, namespace: &str) -> Result<Collection> {
+    /// The collection with a name.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26), and as [`Self::collection`].
+    pub(crate) fn existing(&self, namespace: &str) -> Result<Collection> {
         self.collection(namespace)?
             .ok_or_else(|| Error::new(ErrorCode::NAMESPACE_NOT_FOUND, format!("ns does not exist: {namespace}")))
     }

@@ -150,6 +150,7 @@ pub fn damaged() -> Error {
 pub(super) fn dangling() -> Error {
     Error::new(
         ErrorCode::DATA_CORRUPTION_DETECTED,
-        "an index has an entry of a document that does not exist: run validate",
+        "an index has an entry of a document that does not exist: validate names what disagrees; on a standalone server \
+         reIndex, or validate with {repair: true}, builds the indexes of the collection again",
     )
 }

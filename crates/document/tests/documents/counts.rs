@@ -160,7 +160,8 @@ fn a_copy_for_a_member_knows_the_counts_of_its_moment() {
 }
 
 #[test]
-fn validate_puts_a_wrong_count_right() {
+fn validate_reports_a_wrong_count_and_a_repair_puts_it_right() {
+    // The check changed what it checked: it reported the wrong count once, and had put it right.
     let machine = SimEnv::new(1);
     let db = begin(&machine, false);
     let table = db.engine().tables().unwrap().into_iter().find(|table| table.name().starts_with("c-")).unwrap();
@@ -168,8 +169,13 @@ fn validate_puts_a_wrong_count_right() {
     table.delete(&key).unwrap();
     let all = db.collection("app.all").unwrap().unwrap();
     assert_eq!(all.count().unwrap(), 1000);
-    let told = all.validate().unwrap().problems;
-    assert_eq!(told, ["there are 999 documents, and the count said 1000; it is right now"]);
+    for _ in 0..2 {
+        let told = all.validate().unwrap().problems;
+        assert_eq!(told, ["there are 999 documents, and the stored count says 1000"]);
+        assert_eq!(all.count().unwrap(), 1000);
+    }
+    let repair = db.repair("app.all", &mut |_| Ok(())).unwrap();
+    assert_eq!((repair.has_changed(), repair.before.wrong_count), (true, Some(1000)));
     assert_valid(&db, "app.all");
     drop((all, table, db));
     assert_eq!(count(&open(&machine, "/db", false), "app.all"), (999, true));

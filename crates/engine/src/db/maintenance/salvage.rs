@@ -10,7 +10,7 @@
 //!
 //! But a commit that changed several tables may be there in some and not in others, which the report says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::base::{Error, ErrorKind, FileId, Lsn, Result, TableId};
@@ -88,6 +88,9 @@ pub struct TableLoss {
     pub name: String,
     /// Changes given up.
     pub changes: u64,
+    /// The keys of these changes in their order, each once, the first thousand. A range delete has none.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub keys: Vec<Vec<u8>>,
 }
 
 /// A table that is ahead of the kept log.
@@ -247,10 +250,13 @@ fn ahead(catalog: &Catalog, end: Lsn) -> Vec<TableAhead> {
 struct Lost<'a> {
     catalog: &'a Catalog,
     commits: u64,
-    /// Changes of each table.
-    changes: BTreeMap<TableId, u64>,
+    /// Changes of each table, and their first keys.
+    changes: BTreeMap<TableId, (u64, BTreeSet<Vec<u8>>)>,
     malformed_bytes: u64,
 }
+
+/// The most keys of a table that a report names.
+const KEYS_MAX: usize = 1000;
 
 impl<'a> Lost<'a> {
     fn new(catalog: &'a Catalog) -> Self {
@@ -266,7 +272,7 @@ impl<'a> Lost<'a> {
                 |_, change| {
                     let table = self.catalog.tables.get(&change.table);
                     if table.is_some_and(|table| start >= table.replay_from) {
-                        changes.push(change.table);
+                        changes.push((change.table, change.range().is_none().then(|| change.key.to_vec())));
                     }
                     Ok(())
                 },
@@ -276,14 +282,20 @@ impl<'a> Lost<'a> {
             self.malformed_bytes += crate::base::num::u64_of(payload.len());
         } else if !changes.is_empty() {
             self.commits += 1;
-            changes.into_iter().for_each(|table| *self.changes.entry(table).or_default() += 1);
+            for (table, key) in changes {
+                let (count, keys) = self.changes.entry(table).or_default();
+                *count += 1;
+                if keys.len() < KEYS_MAX {
+                    keys.extend(key);
+                }
+            }
         }
     }
 
     fn tables(&self) -> Vec<TableLoss> {
-        let loss = |(table, changes): (&TableId, &u64)| {
+        let loss = |(table, (changes, keys)): (&TableId, &(u64, BTreeSet<Vec<u8>>))| {
             let name = self.catalog.tables.get(table)?.name.clone();
-            Some(TableLoss { table: *table, name, changes: *changes })
+            Some(TableLoss { table: *table, name, changes: *changes, keys: keys.iter().cloned().collect() })
         };
         self.changes.iter().filter_map(loss).collect()
     }
