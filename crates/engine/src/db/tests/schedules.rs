@@ -8,6 +8,8 @@ use shuttle::thread;
 
 use crate::base::sync::{Condvar, Mutex, check};
 use crate::base::{ErrorKind, Result};
+use crate::db::jobs::job::{Job, JobContext};
+use crate::db::jobs::sorted_view::MakeView;
 use crate::db::throttle::budget::WriteBudget;
 use crate::db::throttle::stall_queue::StallQueue;
 use crate::db::{Batch, Database, Durability, Options, Snapshot, Table};
@@ -237,6 +239,85 @@ fn checkpoints_beside_writers_have_whole_commits() {
             }
         });
     }
+}
+
+/// A user of the tables.
+type User = fn(&Shared, u64);
+
+/// Jobs of the first table, which looks in its pauses after the second one too.
+const JOBS: [User; 8] = [
+    |shared, _| ends(shared.tables[0].flush()),
+    |shared, _| ends(shared.db.flush()),
+    |shared, _| ends(shared.tables[0].compact()),
+    |shared, _| ends(shared.tables[0].wait_idle()),
+    |shared, _| ends((0..4).try_for_each(|_| shared.db.core().compactor.step().map(drop))),
+    |shared, _| {
+        let core = shared.db.core();
+        let context = JobContext { state: &core.state, throttle: &core.throttle };
+        let table = shared.tables[0].state();
+        let viewable = table.trees().view_candidate();
+        ends(MakeView { table, viewable }.run(context).map(drop));
+    },
+    |shared, _| {
+        let load = || {
+            let mut load = shared.tables[0].bulk_load()?;
+            (0..20_u64).try_for_each(|number| load.push(&number.to_be_bytes(), &[9; 900]))?;
+            load.finish()
+        };
+        ends(load());
+    },
+    |shared, _| {
+        let deleted = shared.tables[0].delete_range(&key(0, 1)[..]..&key(0, 9)[..]);
+        ends(deleted.and_then(|()| shared.tables[0].flush()).and_then(|()| shared.tables[0].compact()));
+    },
+];
+
+/// What is done beside a job.
+const ACTS: [User; 6] = [
+    |shared, _| ends(shared.db.drop_table("a")),
+    |shared, _| ends(shared.db.drop_table("b")),
+    |shared, _| ends(shared.db.drop_tables(["a", "b"])),
+    |shared, _| {
+        let options = TableOptions { layout: Layout::Lsm, ..TableOptions::default() };
+        ends(shared.db.drop_table("b").and_then(|()| shared.db.create_table("b", options).map(drop)));
+    },
+    |shared, _| ends(shared.db.clone().close()),
+    |shared, _| ends(shared.db.checkpoint(COPIES[0]).map(drop)),
+];
+
+/// A call has ended; it may have found its table dropped or the database closed.
+fn ends(result: Result<()>) {
+    let Err(error) = result else { return };
+    assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Invalid | ErrorKind::NotFound), "{error}");
+}
+
+/// A table that was dropped while its runs in L0 were merged in the pause of another compaction was picked again and
+/// again, with its latch held: the drop never ended, nor any change of tables behind it, nor the close.
+#[test]
+fn drops_closes_and_checkpoints_in_the_pauses_of_jobs_end() {
+    check(|| {
+        let draw = |end: usize| shuttle::rand::Rng::gen_range(&mut shuttle::rand::thread_rng(), 0..end);
+        let shared = Shared::new([[Layout::BTree, Layout::Lsm], [Layout::Lsm, Layout::Lsm]][draw(2)]);
+        shared.sim.set_lazy_workers(true);
+        for (table, runs) in shared.tables.iter().zip([2 + draw(2), 12 + draw(2)]) {
+            for run in 0..runs as u64 {
+                // One entry of these is a pause.
+                let value = vec![7; if run == 0 { 70_000 } else { 20 }];
+                let mut batch = Batch::new();
+                (0..3).for_each(|number| batch.put(table, &key(0, run % 4 + number), &value));
+                shared.db.write_with(&batch, Durability::Buffered).unwrap();
+                table.flush().unwrap();
+            }
+        }
+        let shared = shared.run(&[JOBS[draw(JOBS.len())], ACTS[draw(ACTS.len())], |shared, _| {
+            let mut batch = Batch::new();
+            batch.put(&shared.tables[0], &key(0, 3), &[7; 900]);
+            ends(shared.db.write_with(&batch, Durability::Buffered).and_then(|()| shared.tables[0].flush()));
+        }]);
+        // What is left for the background.
+        while shared.sim.work(0) {}
+        shared.db.clone().close().unwrap();
+    });
 }
 
 /// Writers wait for a flusher, which sleeps until memory is sealed: none waits for ever, and memory grows over its
