@@ -251,7 +251,7 @@ fn a_load_into_a_dropped_table_is_refused_and_leaves_nothing() {
     let mut load = table.bulk_load().unwrap();
     load.push(b"key", b"value").unwrap();
     db.drop_table("t").unwrap();
-    assert_eq!(load.finish().unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(load.finish().unwrap_err().kind(), ErrorKind::Dropped);
     assert_sound(&db);
 }
 

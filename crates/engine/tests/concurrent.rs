@@ -175,7 +175,7 @@ fn a_table_dropped_amid_compactions_leaves_nothing_behind() {
                 let range = snapshot.range(&table, ..);
                 database.drop_table("brief").expect("it is there");
                 assert_eq!(range.filter(Result::is_ok).count(), 300, "round {round}");
-                assert_eq!(snapshot.get(&table, b"k").expect_err("dropped").kind(), ErrorKind::Invalid);
+                assert_eq!(snapshot.get(&table, b"k").expect_err("dropped").kind(), ErrorKind::Dropped);
                 compactor.join().expect("it ends with the table");
             }
             is_over.store(true, Ordering::Relaxed);

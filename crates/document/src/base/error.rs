@@ -152,6 +152,10 @@ impl From<spinney::Error> for Error {
             // After a failed write or sync nothing is written any more until the database is opened again.
             ErrorKind::Io | ErrorKind::Poisoned => ErrorCode::FILE_STREAM_FAILED,
             ErrorKind::Unsupported => ErrorCode::NOT_IMPLEMENTED,
+            ErrorKind::Dropped => {
+                let what = "the collection or an index of it was dropped while the operation was under way";
+                return Self::new(ErrorCode::QUERY_PLAN_KILLED, what);
+            }
             _ => ErrorCode::INTERNAL_ERROR,
         };
         let mut converted = Self::new(code, error.to_string());
@@ -170,5 +174,13 @@ mod tests {
         assert_eq!(error.to_string(), "DuplicateKey (11000): E11000 duplicate key error");
         assert_eq!(error.details().key_value.as_deref(), Some(&[2][..]));
         assert_eq!(Error::new(ErrorCode::new(31253), "x").code_name(), "Location31253");
+    }
+
+    /// A command beside a drop was answered with `InternalError` and the name of a table of the engine.
+    #[test]
+    fn a_drop_under_a_command_is_told_in_the_words_of_the_caller() {
+        let error = Error::from(spinney::Error::new(ErrorKind::Dropped, "table 'c-5' was dropped"));
+        assert_eq!(error.code(), ErrorCode::QUERY_PLAN_KILLED);
+        assert!(!error.message().contains("c-5"), "{error}");
     }
 }

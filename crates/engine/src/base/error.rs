@@ -28,6 +28,8 @@ pub enum ErrorKind {
     Invalid,
     /// There is no database, table or directory of this name.
     NotFound,
+    /// The table was dropped while this handle of it, or what was made with it, was in use.
+    Dropped,
     /// There is one of this name already.
     AlreadyExists,
     /// This version cannot do that.
@@ -73,6 +75,12 @@ impl Error {
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// The table `name` was dropped.
+    #[must_use]
+    pub(crate) fn dropped(name: &str) -> Self {
+        Self::new(ErrorKind::Dropped, format!("table '{name}' was dropped"))
     }
 
     /// Bytes at `offset` of `file` are not what was written there.

@@ -218,7 +218,7 @@ pub(super) fn merge_in_slices(
             let change = TreeChange { root: Some(pending), ..TreeChange::none() };
             let installed = state.or_poison(install(state, table, change))?;
             let permitted = installed.and_then(|installed| installed.permit);
-            permit = permitted.ok_or_else(|| Error::invalid(format!("table '{}' was dropped", table.name)))?;
+            permit = permitted.ok_or_else(|| Error::dropped(&table.name))?;
             CoveragePoint::TreeSlice.mark();
         }
         low = end;

@@ -184,7 +184,7 @@ impl TableState {
     /// Refuses when the table was dropped.
     pub(crate) fn check(&self) -> Result<()> {
         if self.dropped.load(Ordering::Acquire) {
-            return Err(Error::invalid(format!("table '{}' was dropped", self.name)));
+            return Err(Error::dropped(&self.name));
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ fn tables_are_created_together_or_not_at_all() {
     assert_eq!(db.tables().unwrap().len(), 2);
     db.drop_tables(["b", "a"]).unwrap();
     assert!(db.tables().unwrap().is_empty());
-    assert_eq!(tables[0].put("k", "v").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(tables[0].put("k", "v").unwrap_err().kind(), ErrorKind::Dropped);
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn open(sim: &SimEnv) -> Result<Database> {
 }
 
 fn table(db: &Database, table: usize) -> Result<Table> {
-    db.table(TABLES[table])?.ok_or_else(|| crate::base::Error::invalid("the table was dropped"))
+    db.table(TABLES[table])?.ok_or_else(|| crate::base::Error::dropped(TABLES[table]))
 }
 
 /// Writes every `step`th of so many keys.
@@ -382,7 +382,7 @@ impl Case {
 /// What a call gave that may find its table dropped or the database closed.
 fn refused(result: Result<()>) -> Result<()> {
     match result {
-        Err(error) if matches!(error.kind(), ErrorKind::Closed | ErrorKind::Invalid | ErrorKind::NotFound) => Ok(()),
+        Err(error) if matches!(error.kind(), ErrorKind::Closed | ErrorKind::Dropped | ErrorKind::NotFound) => Ok(()),
         other => other,
     }
 }

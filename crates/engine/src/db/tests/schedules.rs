@@ -183,7 +183,7 @@ fn a_table_dropped_beside_its_users_leaves_the_others_whole() {
             let mut batch = Batch::new();
             batch.put(&shared.tables[1], b"key", &[7; 5000]);
             let used = shared.db.write_with(&batch, Durability::Buffered).and_then(|()| shared.tables[1].flush());
-            assert!(used.is_ok() || used.is_err_and(|error| error.kind() == ErrorKind::Invalid));
+            assert!(used.is_ok() || used.is_err_and(|error| error.kind() == ErrorKind::Dropped));
         };
         let shared = Shared::new(LAYOUTS[0]).run(&[write_first, use_second, Shared::drop_second]);
         let snapshot = shared.db.snapshot();
@@ -288,7 +288,7 @@ const ACTS: [User; 6] = [
 /// A call has ended; it may have found its table dropped or the database closed.
 fn ends(result: Result<()>) {
     let Err(error) = result else { return };
-    assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Invalid | ErrorKind::NotFound), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Dropped | ErrorKind::NotFound), "{error}");
 }
 
 /// A table that was dropped while its runs in L0 were merged in the pause of another compaction was picked again and

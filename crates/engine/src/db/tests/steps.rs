@@ -766,9 +766,9 @@ fn a_dropped_table_gives_its_space_and_memory_back_though_handles_of_it_are_kept
         assert!(runs.is_empty() || seen(), "a walk that began before goes on");
         assert!(range.filter(|entry| entry.is_ok()).count() > 0);
         assert!(!seen(), "{layout:?}: the handle keeps runs open or the memtable");
-        assert_eq!(snapshot.get(&table, b"in memory").unwrap_err().kind(), ErrorKind::Invalid);
-        assert_eq!(table.flush().unwrap_err().kind(), ErrorKind::Invalid);
-        assert_eq!(table.compact().unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(snapshot.get(&table, b"in memory").unwrap_err().kind(), ErrorKind::Dropped);
+        assert_eq!(table.flush().unwrap_err().kind(), ErrorKind::Dropped);
+        assert_eq!(table.compact().unwrap_err().kind(), ErrorKind::Dropped);
         assert_sound(&db);
     }
 }
