@@ -3,9 +3,9 @@
 //!
 //! `SPINNEY_SOAK_SECONDS` makes it longer (default 6).
 //!
-//! In seconds a step of the allocator or of a neighbour's load looks like growth. A run that reports growth is therefore
-//! made again for [`LONGER`] times as long, against the same rate per hour: a step stays as large as it was, while what
-//! grows with time grows on.
+//! In seconds a step of the allocator or of a neighbour's load looks like growth. A run that reports growth is
+//! therefore made again for [`LONGER`] times as long, against the same rate per hour: a step stays as large as it was,
+//! while what grows with time grows on.
 
 use crate::support::Place;
 
