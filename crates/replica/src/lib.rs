@@ -19,7 +19,7 @@ mod storage;
 pub use base::config::{Config, Member};
 pub use base::error::{Error, Result};
 pub use base::settings::Settings;
-pub use base::status::{MemberStatus, Role, Status};
+pub use base::status::{MemberStatus, Role, Stalled, Status};
 pub use base::transport::{Stream, Transport};
 pub use node::handle::{Acknowledgement, Node};
 pub use storage::copies::install_copy;

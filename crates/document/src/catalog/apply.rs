@@ -31,13 +31,20 @@ impl Catalog {
     /// and tailable cursors know of it. It is synced within the engine's [`interval`](spinney::Options::interval); what
     /// a crash takes back is applied again.
     ///
-    /// `own` is the commit as it was prepared in this process, if it was and is still held. `add` adds to the batch
-    /// what is to be stored with it in tables of the caller, such as how far the member has applied.
+    /// `own` is the commit as it was prepared in this process, if it was and is still held: it is taken when it is
+    /// applied, and keeps its locks when it is not. `add` adds to the batch what is to be stored with it in tables of
+    /// the caller, such as how far the member has applied.
     ///
     /// # Errors
     /// `DataCorruptionDetected` (374) for a record that makes no sense or a table that is not there: the member has no
-    /// use for later commits then. Those of the engine.
-    pub fn apply(&self, commit: &Agreed<'_>, own: Option<PreparedCommit>, add: impl FnOnce(&mut Batch)) -> Result<()> {
+    /// use for later commits then. Those of the engine: `OutOfDiskSpace` changes nothing, and the same commit may be
+    /// applied later.
+    pub fn apply(
+        &self,
+        commit: &Agreed<'_>,
+        own: &mut Option<PreparedCommit>,
+        add: impl FnOnce(&mut Batch),
+    ) -> Result<()> {
         let (changes, bytes) = decode_record(commit.record)?;
         let note = match bytes {
             [] => Note::default(),
@@ -60,17 +67,14 @@ impl Catalog {
             }
             Ok(engine.write_with(&batch, Durability::Interval)?)
         };
-        match own {
-            Some(own) => {
-                write()?;
-                if !own.applied() {
-                    self.after_abandoned(&note);
-                }
+        if own.is_some() {
+            write()?;
+            if own.take().is_some_and(|own| !own.applied()) {
+                self.after_abandoned(&note);
             }
-            None => {
-                self.follow(followed, &note, write)?;
-                self.store_counts_when_due();
-            }
+        } else {
+            self.follow(followed, &note, write)?;
+            self.store_counts_when_due();
         }
         self.recorder().advance_position(commit.position);
         Ok(())

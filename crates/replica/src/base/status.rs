@@ -14,8 +14,8 @@ pub enum Role {
     Primary,
     /// It follows a primary, or waits for one.
     Secondary,
-    /// It was opened again, and does not know yet how much of its log a majority has. What is read may be older than
-    /// what was read before.
+    /// It was opened again, and does not know yet how much of its log a majority has, so that what is read may be older
+    /// than what was read before; or its data disagrees with the log: [`Status::stalled`].
     Recovering,
     /// It asks for an election.
     Candidate,
@@ -41,6 +41,21 @@ pub struct MemberStatus {
     pub program: Option<(String, u32)>,
     /// Why its program cannot be one of this set, if it cannot.
     pub refused: Option<String>,
+}
+
+/// Why a node applies no entries now, or has no room for them. It leaves the lead to another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stalled {
+    /// The index of the entry that it cannot apply, or of the last that came.
+    pub index: u64,
+    /// What the set agreed on, and what this node says to it.
+    pub why: String,
+    /// Whether the data of this node disagrees with the entry: it serves no reads and gets a copy of the primary's
+    /// database, at most twice an hour. Otherwise it lacks space or memory, and tries again each second.
+    pub needs_copy: bool,
+    /// Why there is no copy yet.
+    pub denied: Option<String>,
 }
 
 /// What a node tells of itself.
@@ -80,8 +95,13 @@ pub struct Status {
     /// What the primary knows of each member; in the order of their ids.
     pub members: Vec<MemberStatus>,
     /// A copy of the database of the primary was received and has to take the place of this one: close the database and
-    /// call [`install_copy`](crate::install_copy) before it is opened again.
+    /// call [`install_copy`](crate::install_copy) before it is opened again. Also when the node has ended its part for
+    /// a copy that did not come.
     pub copy_received: bool,
+    /// Why no entries are applied now, if that is so.
+    pub stalled: Option<Stalled>,
+    /// How often an entry could not be applied, since the node was opened.
+    pub apply_failures: u64,
     /// Why the node failed.
     pub failure: Option<String>,
 }
@@ -107,6 +127,8 @@ impl Status {
             elections: 0,
             members: Vec::new(),
             copy_received: false,
+            stalled: None,
+            apply_failures: 0,
             failure: None,
         }
     }

@@ -4,3 +4,4 @@ pub(crate) mod change;
 pub(crate) mod copying;
 pub(crate) mod hello;
 pub(crate) mod log_entry;
+pub(crate) mod resync_request;

@@ -112,8 +112,12 @@ impl Core {
     pub(crate) async fn take_copy_step(self: &Arc<Self>, step: &[u8]) -> Result<Vec<u8>> {
         let step = CopyStep::decode(step).map_err(|Malformed| Error::Malformed("a part of a copy"))?;
         let refuse = |error: io::Error| Error::Ended(format!("a copy cannot be received: {error}"));
-        if self.intent.lock().copy_received {
-            return Err(Error::Ended("a copy is about to be opened".to_owned()));
+        {
+            let mut intent = self.intent.lock();
+            if intent.copy_received {
+                return Err(Error::Ended("a copy is about to be opened".to_owned()));
+            }
+            intent.copy_heard = intent.copy_heard.map(|_| Instant::now());
         }
         match step {
             CopyStep::Begin { copy, term, applied, files } => {

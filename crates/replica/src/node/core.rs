@@ -10,15 +10,17 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::copy_grant::CopyGrant;
 use super::receiving::Receiving;
 use crate::base::caller::Caller;
 use crate::base::config::Config;
 use crate::base::error::{Error, Result};
 use crate::base::settings::Settings;
-use crate::base::status::{MemberStatus, Role, Status};
+use crate::base::status::{MemberStatus, Role, Stalled, Status};
 use crate::base::watched;
 use crate::entry::hello::Program;
 use crate::raft::consensus::{Consensus, Outcome};
+use crate::raft::network::SendCopy;
 use crate::raft::types::Peer;
 use crate::raft::view::{State, View};
 use crate::storage::applier::Applier;
@@ -57,8 +59,12 @@ pub(crate) struct Intent {
     pub(crate) preparing: bool,
     /// How often the node was seen not to lead: what was begun before such a time does not count.
     pub(crate) interruptions: u64,
-    /// A copy of the primary's database is complete.
+    /// A copy of the primary's database is complete, or the copy for which the consensus was ended did not come.
     pub(crate) copy_received: bool,
+    /// When a step of the copy came for which the consensus was ended, or that was asked for.
+    pub(crate) copy_heard: Option<Instant>,
+    /// Why there is no copy for a member whose data disagrees.
+    pub(crate) denied_copy: Option<String>,
     /// Whether the log that was found at the open is known to be applied as far as it was committed.
     pub(crate) recovered: bool,
 }
@@ -90,6 +96,12 @@ pub(crate) struct Core {
     pub(crate) replacing: tokio::sync::Mutex<()>,
     /// Held while the members are changed.
     pub(crate) changing: tokio::sync::Mutex<()>,
+    /// What sends copies of this node's database, when it runs.
+    pub(crate) copies: OnceLock<Arc<dyn SendCopy>>,
+    /// Which member whose data disagrees gets a copy from here.
+    pub(crate) copy_grant: Mutex<CopyGrant>,
+    /// Held while this node asks for a copy.
+    pub(crate) resyncing: tokio::sync::Mutex<()>,
 }
 
 impl fmt::Debug for Core {
@@ -130,6 +142,9 @@ impl Core {
             heard: Mutex::default(),
             replacing: tokio::sync::Mutex::new(()),
             changing: tokio::sync::Mutex::new(()),
+            copies: OnceLock::new(),
+            copy_grant: Mutex::default(),
+            resyncing: tokio::sync::Mutex::new(()),
         }
     }
 
@@ -178,14 +193,16 @@ impl Core {
     }
 
     fn standing_of(&self, view: &View, intent: &Intent, leading: Option<u64>) -> Standing {
-        let writable = leading.is_some() && leading == intent.prepared_term && !intent.stepping_down;
+        let disagrees = self.disagrees();
+        let writable = leading.is_some() && leading == intent.prepared_term && !intent.stepping_down && !disagrees;
         let role = match view.state {
+            _ if intent.copy_heard.is_some() => Role::Recovering,
             _ if view.failure.is_some() || view.state == State::Ended => Role::Failed,
             _ if view.peers.is_empty() => Role::Uninitiated,
             _ if !view.current_peers().any(|(identity, _)| *identity == self.identity) => Role::Removed,
             _ if leading.is_some() => Role::Primary,
             State::Candidate => Role::Candidate,
-            _ if !intent.recovered => Role::Recovering,
+            _ if !intent.recovered || disagrees => Role::Recovering,
             _ => Role::Secondary,
         };
         let primary = match view.leader {
@@ -202,6 +219,16 @@ impl Core {
             config: (view.members_at.map(|at| at.index), view.members_committed),
             copy_received: intent.copy_received,
         }
+    }
+
+    /// Whether what this member has disagrees with the log.
+    pub(crate) fn disagrees(&self) -> bool {
+        self.applier.stall().is_some_and(|stall| stall.needs_copy)
+    }
+
+    /// Whether this member cannot write or apply entries now: another one is to lead.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.applier.stall().is_some() || self.log.lacks().is_some()
     }
 
     /// Takes note that the primary was heard.
@@ -282,12 +309,23 @@ impl Core {
             elections: self.elections.load(Ordering::Relaxed),
             members,
             copy_received: standing.copy_received,
+            stalled: self.stalled(&view),
+            apply_failures: self.applier.failures(),
             failure: view.failure,
         }
     }
 }
 
 impl Core {
+    fn stalled(&self, view: &View) -> Option<Stalled> {
+        if let Some(stall) = self.applier.stall() {
+            let denied = self.intent.lock().denied_copy.clone();
+            return Some(Stalled { index: stall.at.index, why: stall.why, needs_copy: stall.needs_copy, denied });
+        }
+        let index = view.last.unwrap_or_default();
+        self.log.lacks().map(|why| Stalled { index, why, needs_copy: false, denied: None })
+    }
+
     fn members_of(&self, view: &View) -> Vec<MemberStatus> {
         let programs = self.programs.lock();
         let member = |(identity, (peer, _)): (&u64, &(Peer, bool))| {

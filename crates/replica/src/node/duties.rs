@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::candidates::caught_up;
 use super::core::Core;
 use super::members::{ask_programs, replace_lost_copies};
+use super::resync::resync;
 use crate::base::error::Error;
 use crate::raft::consensus::RoleChanges;
 use crate::raft::view::{State, View};
@@ -32,7 +33,8 @@ pub(crate) async fn run(core: Weak<Core>) {
             core.refresh();
             return;
         }
-        let frozen = thaw(&core, &view);
+        let (disagrees, alone) = (core.disagrees(), view.peers.len() <= 1);
+        let frozen = thaw(&core, &view) || (core.is_stuck() && !alone);
         let wanted = !frozen && may_lead(&core, &view);
         if elections != wanted {
             consensus.allow_elections(wanted);
@@ -51,6 +53,11 @@ pub(crate) async fn run(core: Weak<Core>) {
         }
         if looked.elapsed() >= PRIORITY_PERIOD {
             looked = Instant::now();
+            if disagrees && alone {
+                core.applier.give_up();
+            } else if disagrees {
+                tokio::spawn(resync(Arc::clone(&core)));
+            }
             give_up_entries(&core, &view).await;
             if core.watch().borrow().writable && !view.joint {
                 tokio::spawn(replace_lost_copies(Arc::clone(&core)));

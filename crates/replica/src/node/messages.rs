@@ -24,6 +24,9 @@ pub(crate) const HELLO: u8 = 16;
 /// A step of a copy of the database.
 pub(crate) const COPY: u8 = 17;
 
+/// A member whose data disagrees with the log asks for a copy.
+pub(crate) const RESYNC: u8 = 18;
+
 /// How many requests of a connection may wait for their replies.
 const REQUESTS_MAX: usize = 64;
 
@@ -58,6 +61,7 @@ impl Core {
         match request.split_first() {
             Some((&HELLO, [])) => Ok(self.hello().encode()),
             Some((&COPY, step)) if meant == self.identity => self.take_copy_step(step).await,
+            Some((&RESYNC, request)) if meant == self.identity => self.answer_resync(request),
             _ => Err(Error::Malformed("an unknown request")),
         }
     }

@@ -2,6 +2,7 @@
 
 mod candidates;
 mod committer;
+mod copy_grant;
 mod copying;
 pub(crate) mod core;
 mod driver;
@@ -12,6 +13,7 @@ mod messages;
 pub(crate) mod pending;
 pub(crate) mod proposals;
 mod receiving;
+mod resync;
 #[cfg(test)]
 mod simulation;
 mod start;

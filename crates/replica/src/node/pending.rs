@@ -40,9 +40,32 @@ impl<H> PendingCommits<H> {
         told
     }
 
-    /// Takes a commit that is applied now, with what is to be told afterwards.
+    /// Takes a commit that is lost, or applied, with what is to be told afterwards.
     pub(crate) fn take(&self, number: u64) -> Option<(H, Waiter)> {
         self.commits.lock().remove(&number).map(|commit| (commit.held, commit.applied))
+    }
+
+    /// Has a commit applied by `apply`, which takes what is held of it; gives what is to be told afterwards. One that
+    /// could not be applied is held on, so that nothing is built on what it was to change.
+    ///
+    /// # Errors
+    /// Those of `apply`.
+    pub(crate) fn apply<E>(
+        &self,
+        number: u64,
+        apply: impl FnOnce(&mut Option<H>) -> Result<(), E>,
+    ) -> Result<Option<Waiter>, E> {
+        let Some(Pending { term, held, applied }) = self.commits.lock().remove(&number) else {
+            return apply(&mut None).map(|()| None);
+        };
+        let mut held = Some(held);
+        match (apply(&mut held), held) {
+            (Err(error), Some(held)) => {
+                self.commits.lock().insert(number, Pending { term, held, applied });
+                Err(error)
+            }
+            (done, _) => done.map(|()| Some(applied)),
+        }
     }
 
     /// Lets those go that were proposed in terms before `term`: they are lost.

@@ -1,11 +1,12 @@
 //! The document database as entries are applied to it.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
 use spinney::{Batch, Error, ErrorKind, Layout, Result, TableId};
 use spinney_document::catalog::CopiedCounts;
-use spinney_document::{Agreed, PreparedCommit};
+use spinney_document::{Agreed, ErrorCode, PreparedCommit};
 
 use super::pending::PendingCommits;
 use crate::entry::change::{Commit, Commits};
@@ -28,13 +29,18 @@ impl Target for DocumentTarget {
         place: Place<'_>,
         add: &dyn Fn(&mut Batch),
     ) -> Result<Option<Waiter>> {
-        let own = (entry.identity == self.identity).then(|| self.pending.take(commit.number));
-        let (prepared, applied) = own.flatten().unzip();
         let tables: Vec<_> = entry.tables.iter().map(|(id, name)| (TableId(*id), (*name).to_owned())).collect();
         let Place { position, stored } = place;
         let agreed = Agreed { record: commit.record, tables: &tables, position, stored };
-        self.database.catalog().apply(&agreed, prepared, add).map_err(failed)?;
-        Ok(applied)
+        let apply = |own: &mut Option<PreparedCommit>| {
+            let applied = self.database.catalog().apply(&agreed, own, add);
+            applied.map_err(|error| failed(&error, &format_args!("a commit to {}", names(entry))))
+        };
+        if entry.identity == self.identity {
+            self.pending.apply(commit.number, apply)
+        } else {
+            apply(&mut None).map(|()| None)
+        }
     }
 
     fn position(&self) -> Result<Option<u64>> {
@@ -43,11 +49,17 @@ impl Target for DocumentTarget {
     }
 
     fn create_table(&self, name: &str, layout: Layout) -> Result<()> {
-        self.database.catalog().apply_create_table(name, layout).map_err(failed)
+        self.database
+            .catalog()
+            .apply_create_table(name, layout)
+            .map_err(|error| failed(&error, &format_args!("the creation of table '{name}'")))
     }
 
     fn drop_table(&self, name: &str) -> Result<()> {
-        self.database.catalog().apply_drop_table(name).map_err(failed)
+        self.database
+            .catalog()
+            .apply_drop_table(name)
+            .map_err(|error| failed(&error, &format_args!("the drop of table '{name}'")))
     }
 
     fn checkpoint(&self, _: &spinney::Database, dir: &Path) -> Result<CopiedCounts> {
@@ -60,6 +72,22 @@ impl Target for DocumentTarget {
     }
 }
 
-fn failed(error: spinney_document::Error) -> Error {
-    Error::new(ErrorKind::Corruption, format!("an entry of the replicated log cannot be applied: {error}"))
+/// What an entry that could not be applied says of this member: both sides, what the set agreed on and what is here.
+/// Where it lacked space or memory, or a lock, nothing was changed, and it is applied later; after a failed write only
+/// an open tells what is there; anything else says that the member's own data disagrees with the entry.
+fn failed(error: &spinney_document::Error, agreed: &dyn Display) -> Error {
+    let kind = match error.code() {
+        ErrorCode::OUT_OF_DISK_SPACE | ErrorCode::EXCEEDED_MEMORY_LIMIT => ErrorKind::Full,
+        ErrorCode::WRITE_CONFLICT | ErrorCode::LOCK_TIMEOUT => ErrorKind::Timeout,
+        ErrorCode::SHUTDOWN_IN_PROGRESS => ErrorKind::Closed,
+        ErrorCode::FILE_STREAM_FAILED => ErrorKind::Io,
+        _ => ErrorKind::Corruption,
+    };
+    Error::new(kind, format!("the set agreed on {agreed}; this member says: {error}"))
+}
+
+/// The tables that an entry may change, in words.
+fn names(entry: &Commits<'_>) -> String {
+    let names: Vec<String> = entry.tables.iter().map(|(_, name)| format!("'{name}'")).collect();
+    names.join(", ")
 }

@@ -9,7 +9,10 @@
 //! 1. A commit's changes and its position become durable together: the target stores the position with them. The row
 //!    `applied` is part of the last commit of an entry. After a crash an entry goes on behind the last of its commits
 //!    that is there.
-//! 2. Before a table is dropped, which is durable at once, everything that was applied is durable. So after a crash
+//! 2. An entry that cannot be applied because there is no room, or because what this member has disagrees with it,
+//!    stalls the applier ([`Stall`]): nothing behind the entry is applied, the consensus goes on without it, and the
+//!    worker tries again. Commits of the entry that were applied are not applied again.
+//! 3. Before a table is dropped, which is durable at once, everything that was applied is durable. So after a crash
 //!    nothing is applied again that changes the table.
 
 use std::collections::VecDeque;
@@ -18,6 +21,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use spinney::base::num::{u64_of, usize_of};
@@ -42,6 +46,21 @@ const BYTES_HERE: usize = 16 << 10;
 /// How many threads are told at a time that their commits are applied.
 const WAITERS: usize = 4;
 
+/// After what time the worker tries again to apply an entry that stalls it.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Why nothing is applied now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stall {
+    /// The entry that cannot be applied.
+    pub(crate) at: LogId,
+    /// What the entry changes, and what this member has.
+    pub(crate) why: String,
+    /// Whether what this member has disagrees with the entry, so that it needs a copy of another member's database.
+    /// Otherwise there is no space on disk or not enough memory, and the entry is tried again.
+    pub(crate) needs_copy: bool,
+}
+
 /// The thread that proposed a commit, which waits for it to be applied.
 pub(crate) type Waiter = oneshot::Sender<()>;
 
@@ -61,7 +80,8 @@ pub(crate) trait Target: Send + Sync + fmt::Debug {
     /// returned is told then.
     ///
     /// # Errors
-    /// What makes the entry impossible to apply: the member then fails.
+    /// `Full` when there is no room, `Timeout` when a lock was not to be had, `Corruption` when what is here disagrees
+    /// with the entry: see [`Stall`]. With any other error the member fails.
     fn commit(
         &self,
         entry: &Commits<'_>,
@@ -118,13 +138,19 @@ struct Shared {
     applied: watched::Sender<Option<LogId>>,
     /// The index of the last entry of which commits were applied, maybe not all; 0 before the first.
     begun: AtomicU64,
+    /// How often an entry could not be applied. Relaxed: a counter that is only shown.
+    failures: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
     waiting: VecDeque<(Vec<LogEntry>, Done)>,
-    /// The index of an entry of which some commits were applied before the database was opened, and how many.
+    /// The index of an entry of which some commits were applied, before the database was opened or before it stalled,
+    /// and how many.
     begun: Option<(u64, usize)>,
+    stall: Option<Stall>,
+    /// Whether an entry with which what is here disagrees is not tried again.
+    gives_up: bool,
 }
 
 impl fmt::Debug for State {
@@ -137,10 +163,15 @@ impl Applier {
     /// # Errors
     /// `Io` when there is no thread for it; those of the engine.
     pub(crate) fn new(rows: Rows, stored: &StoredEntries, threads: &dyn Threads) -> Result<Self> {
-        let (applied, begun) = (watched::Sender::new(rows.applied()?), AtomicU64::new(0));
-        let shared =
-            Shared { rows, stored: stored.clone(), state: Mutex::default(), target: Mutex::default(), applied, begun };
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared {
+            applied: watched::Sender::new(rows.applied()?),
+            rows,
+            stored: stored.clone(),
+            state: Mutex::default(),
+            target: Mutex::default(),
+            begun: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        });
         let worked = Arc::clone(&shared);
         let worker = threads.worker("replica-apply", Box::new(move || worked.apply_waiting()));
         let worker =
@@ -177,17 +208,35 @@ impl Applier {
         self.shared.begun.load(Ordering::Acquire).max(applied)
     }
 
+    /// Why nothing is applied now, if that is so.
+    pub(crate) fn stall(&self) -> Option<Stall> {
+        self.shared.state.lock().stall.clone()
+    }
+
+    /// Lets the entry that stalls fail the member: there is nobody of whom it could get a copy.
+    pub(crate) fn give_up(&self) {
+        self.shared.state.lock().gives_up = true;
+    }
+
+    /// How often an entry could not be applied since the member was opened.
+    pub(crate) fn failures(&self) -> u64 {
+        self.shared.failures.load(Ordering::Relaxed)
+    }
+
     /// Applies entries that follow the last applied one in this thread, when they are few commits and the engine does
-    /// not slow writers; whether it did. Else they are for [`Self::apply`].
+    /// not slow writers; whether it did. Else, and when one of them stalls, they are for [`Self::apply`].
     ///
     /// # Errors
     /// What makes an entry impossible to apply: the member then fails.
     pub(crate) fn apply_here(&self, entries: &[LogEntry]) -> io::Result<bool> {
-        let here = are_short(entries) && !self.shared.rows.engine().write_may_wait();
-        if here {
-            self.shared.apply_all(entries)?;
+        if !are_short(entries) || self.shared.rows.engine().write_may_wait() {
+            return Ok(false);
         }
-        Ok(here)
+        match self.shared.apply_all(entries) {
+            Ok(()) => Ok(true),
+            Err((_, error)) if stalls(&error) => Ok(false),
+            Err((_, error)) => Err(fatal(&error)),
+        }
     }
 
     /// Has the worker apply entries that follow the last applied one, and then call `done`.
@@ -201,13 +250,37 @@ impl Shared {
     /// The work of the worker.
     fn apply_waiting(&self) -> Next {
         let Some((entries, done)) = self.state.lock().waiting.pop_front() else { return Next::Wait };
-        done(self.apply_all(&entries));
+        match self.apply_all(&entries) {
+            Err((at, error)) if stalls(&error) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                let (why, needs_copy) = (error.to_string(), error.kind() == ErrorKind::Corruption);
+                let mut state = self.state.lock();
+                if needs_copy && state.gives_up {
+                    drop(state);
+                    done(Err(fatal(&error)));
+                    return Next::Again;
+                }
+                state.stall = Some(Stall { at, why, needs_copy });
+                state.waiting.push_front((entries, done));
+                return Next::WaitAtMost(RETRY);
+            }
+            Err((_, error)) => done(Err(fatal(&error))),
+            Ok(()) => {
+                self.state.lock().stall = None;
+                done(Ok(()));
+            }
+        }
         Next::Again
     }
 
-    fn apply_all(&self, entries: &[LogEntry]) -> io::Result<()> {
-        for entry in entries {
-            let waiters = self.apply(entry).map_err(|error| io::Error::other(error.to_string()))?;
+    /// Applies those of the entries that were not applied yet.
+    ///
+    /// # Errors
+    /// Those of [`Self::apply`], with the entry.
+    fn apply_all(&self, entries: &[LogEntry]) -> std::result::Result<(), (LogId, Error)> {
+        let applied = *self.applied.borrow();
+        for entry in entries.iter().filter(|entry| applied.is_none_or(|applied| applied.index < entry.id.index)) {
+            let waiters = self.apply(entry).map_err(|error| (entry.id, error))?;
             self.applied.send_replace(Some(entry.id));
             drop(waiters);
         }
@@ -251,7 +324,9 @@ impl Shared {
             };
             let position = at.index * u64_of(COMMITS_MAX) + u64_of(place);
             let stored = stored.as_ref().map(|Stored { note, payload_at }| (&**note, payload_at + commit.record_at));
-            waiters.add(target.commit(commits, commit, Place { position, stored }, &add)?);
+            let applied = target.commit(commits, commit, Place { position, stored }, &add);
+            // The entry goes on here when it is tried again.
+            waiters.add(applied.inspect_err(|_| self.state.lock().begun = Some((at.index, place)))?);
         }
         Ok(waiters)
     }
@@ -298,6 +373,15 @@ fn are_short(entries: &[LogEntry]) -> bool {
     commits.sum::<Option<usize>>().is_some_and(|commits| commits <= COMMITS_HERE)
 }
 
+/// Whether an entry that failed so is tried again.
+fn stalls(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Full | ErrorKind::Timeout | ErrorKind::Corruption)
+}
+
+fn fatal(error: &Error) -> io::Error {
+    io::Error::other(error.to_string())
+}
+
 fn malformed(at: LogId) -> Error {
     Error::new(ErrorKind::Corruption, format!("entry {} of the replicated log makes no sense", at.index))
 }
@@ -318,6 +402,8 @@ mod tests {
         database: Database,
         /// The commit that cannot be applied.
         fails: Option<u64>,
+        /// How often a commit finds no space, and how often it disagrees with what is there.
+        stalls: Mutex<Vec<ErrorKind>>,
         /// Those that wait for commits, in the order of these.
         waiters: Mutex<VecDeque<Waiter>>,
     }
@@ -330,6 +416,11 @@ mod tests {
             place: Place<'_>,
             add: &dyn Fn(&mut Batch),
         ) -> Result<Option<Waiter>> {
+            if commit.number.is_multiple_of(2)
+                && let Some(kind) = self.stalls.lock().pop()
+            {
+                return Err(Error::new(kind, "it is not possible now"));
+            }
             if self.fails == Some(commit.number) {
                 return Err(Error::new(ErrorKind::Io, "the device is gone"));
             }
@@ -374,7 +465,9 @@ mod tests {
     fn apply(machine: &SimEnv, fails: Option<u64>, entries: Vec<LogEntry>) -> (io::Result<()>, Option<LogId>, Vec<u8>) {
         let (database, applier) = open(machine);
         let table = database.table("counts").unwrap().unwrap();
-        applier.set_target(Arc::new(Counts { database, fails, waiters: Mutex::default() })).unwrap();
+        applier
+            .set_target(Arc::new(Counts { database, fails, waiters: Mutex::default(), stalls: Mutex::default() }))
+            .unwrap();
         let (sender, told) = mpsc::channel();
         applier.apply(entries, Box::new(move |applied| sender.send(applied).unwrap()));
         let applied = told.recv().unwrap();
@@ -388,7 +481,9 @@ mod tests {
     fn few_commits_are_applied_by_the_caller_and_others_are_not() {
         let machine = SimEnv::new(3);
         let (database, applier) = open(&machine);
-        applier.set_target(Arc::new(Counts { database, fails: None, waiters: Mutex::default() })).unwrap();
+        applier
+            .set_target(Arc::new(Counts { database, fails: None, waiters: Mutex::default(), stalls: Mutex::default() }))
+            .unwrap();
         let entry =
             |index, kind, payload: Vec<u8>| LogEntry { id: LogId { term: 1, index }, kind, payload: payload.into() };
         let commits = |index, count: usize, bytes| {
@@ -413,7 +508,7 @@ mod tests {
         let (database, applier) = open(&machine);
         let (waiters, mut told): (VecDeque<_>, Vec<_>) = (0..WAITERS + 2).map(|_| oneshot::channel()).unzip();
         let last = u64_of(WAITERS) + 1;
-        let target = Counts { database, fails: Some(last), waiters: Mutex::new(waiters) };
+        let target = Counts { database, fails: Some(last), waiters: Mutex::new(waiters), stalls: Mutex::default() };
         applier.set_target(Arc::new(target)).unwrap();
         let mut commits = CommitsBuilder::new(1);
         (0..=last).for_each(|number| commits.push(number, [], b""));
@@ -427,6 +522,37 @@ mod tests {
         assert!({ failed }.try_recv().is_err());
         // The entry does not count as applied, but a thread that was told waits for no earlier one.
         assert_eq!((*applier.applied().borrow(), applier.begun()), (None, 7));
+    }
+
+    /// A full disk, a lack of memory and data that disagreed each ended a member for good.
+    #[test]
+    fn an_entry_that_finds_no_space_or_other_data_is_tried_again_and_each_commit_is_applied_once() {
+        let machine = SimEnv::new(9);
+        let (database, applier) = open(&machine);
+        let table = database.table("counts").unwrap().unwrap();
+        let stalls = vec![ErrorKind::Full, ErrorKind::Corruption, ErrorKind::Full];
+        let counts = Counts { database, fails: None, waiters: Mutex::default(), stalls: Mutex::new(stalls) };
+        applier.set_target(Arc::new(counts)).unwrap();
+        let entry = |index| {
+            let mut commits = CommitsBuilder::new(1);
+            (0..3).for_each(|number| commits.push(10 * index + number, [], b""));
+            LogEntry { id: LogId { term: 1, index }, kind: EntryKind::Change, payload: commits.finish().into() }
+        };
+        assert!(!applier.apply_here(&[entry(1)]).unwrap(), "it is for the worker");
+        let (sender, done) = mpsc::channel();
+        applier.apply(vec![entry(1), entry(2)], Box::new(move |applied| sender.send(applied).unwrap()));
+        let stalls: Vec<bool> = (0..2)
+            .map(|_| {
+                let stall = applier.stall().unwrap();
+                machine.advance(RETRY);
+                stall.needs_copy
+            })
+            .collect();
+        assert_eq!(stalls, [true, false]);
+        done.recv().unwrap().unwrap();
+        assert_eq!((applier.stall(), applier.failures()), (None, 2));
+        let counts: Vec<u8> = table.range(..).map(|row| row.unwrap().1[0]).collect();
+        assert_eq!((counts, *applier.applied().borrow()), (vec![1; 6], Some(LogId { term: 1, index: 2 })));
     }
 
     #[test]

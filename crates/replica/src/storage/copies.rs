@@ -289,6 +289,17 @@ fn write_durable(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     sync_dir(dir)
 }
 
+/// Puts a file in the place of the one with its name, if there is one: after a crash it is the one or the other.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn replace_durable(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let new = format!("{name}-new");
+    write_durable(dir, &new, bytes)?;
+    fs::rename(dir.join(new), dir.join(name))?;
+    sync_dir(dir)
+}
+
 fn sync_dir(dir: &Path) -> io::Result<()> {
     Env::os().fs.sync_dir(dir)
 }

@@ -10,7 +10,8 @@
 //! # Invariants
 //! 1. Entries are called durable only after the commit that holds them, and all before it, were synced.
 //! 2. An entry that is not durable is in memory.
-//! 3. Nothing is written behind entries that could not be written: the redo log has no gap.
+//! 3. Nothing is written behind entries that could not be written: the redo log has no gap. Those for which there is no
+//!    room wait, and the worker tries again; after another error nothing is written any more.
 //!
 //! # Recovery
 //! The notes of the redo log are read in their order; each entry takes the place of what had its index, and of all
@@ -22,6 +23,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use spinney::base::num::u64_of;
@@ -40,6 +42,9 @@ const COMMIT_BYTES: usize = 8 << 20;
 
 /// How many commits the worker makes after one of the consensus's thread took long.
 const SLOW_COMMITS: u32 = 64;
+
+/// After what time the worker tries again to write entries for which there was no room.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Told when entries are durable, or why they are not.
 pub(crate) type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
@@ -73,6 +78,16 @@ enum Writer {
     Worker,
 }
 
+/// What was written of what waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    All,
+    /// More waits.
+    Part,
+    /// Nothing: there is no room now.
+    LacksRoom,
+}
+
 #[derive(Default)]
 struct State {
     purged: Option<LogId>,
@@ -87,6 +102,8 @@ struct State {
     slow: u32,
     /// Why entries could not be written. No later ones are: the consensus ends by it.
     failure: Option<String>,
+    /// What the engine said when there was no room for the entries that wait.
+    lacks: Option<String>,
     /// The first index that may not be durable: entries from there on stay cached.
     undurable: u64,
     points: Points,
@@ -162,7 +179,19 @@ impl Log {
             self.write_by_worker();
             return false;
         }
-        self.shared.write_waiting()
+        match self.shared.write_waiting() {
+            Written::All => false,
+            Written::Part => true,
+            Written::LacksRoom => {
+                self.write_by_worker();
+                false
+            }
+        }
+    }
+
+    /// What the engine says, while there is no room for entries.
+    pub(crate) fn lacks(&self) -> Option<String> {
+        self.shared.state.lock().lacks.clone()
     }
 
     /// Has the worker write what waits.
@@ -313,38 +342,50 @@ impl Shared {
             }
             state.slow = state.slow.saturating_sub(1);
         }
-        if self.write_waiting() { Next::Again } else { Next::Wait }
+        match self.write_waiting() {
+            Written::All => Next::Wait,
+            Written::Part => Next::Again,
+            Written::LacksRoom => Next::WaitAtMost(RETRY),
+        }
     }
 
-    /// Makes durable what waits, or its first part; whether more waits. If not, the next append needs a writer.
-    fn write_waiting(&self) -> bool {
-        let (entries, told, failure) = {
+    /// Makes durable what waits, or its first part. When that was all, the next append needs a writer.
+    fn write_waiting(&self) -> Written {
+        let (groups, failure) = {
             let mut state = self.state.lock();
-            let (mut entries, mut told, mut bytes) = (Vec::new(), Vec::new(), 0);
+            let (mut groups, mut bytes) = (Vec::new(), 0);
             while bytes < COMMIT_BYTES {
-                let Some((some, done)) = state.waiting.pop_front() else { break };
-                bytes += some.iter().map(|entry| entry.bytes()).sum::<usize>();
-                entries.extend(some);
-                told.push(done);
+                let Some((entries, done)) = state.waiting.pop_front() else { break };
+                bytes += entries.iter().map(|entry| entry.bytes()).sum::<usize>();
+                groups.push((entries, done));
             }
-            (entries, told, state.failure.clone())
+            (groups, state.failure.clone())
         };
-        let written = match failure {
-            Some(failure) => Err(failure),
-            None => self.write(&entries).map_err(|error| error.to_string()),
-        };
-        if let Err(failure) = &written {
-            self.state.lock().failure = Some(failure.clone());
+        let entries: Vec<_> = groups.iter().flat_map(|(entries, _)| entries).cloned().collect();
+        let written =
+            match failure.map_or_else(|| self.write(&entries), |failure| Err(Error::new(ErrorKind::Io, failure))) {
+                Err(error) if error.kind() == ErrorKind::Full => {
+                    let mut state = self.state.lock();
+                    groups.into_iter().rev().for_each(|group| state.waiting.push_front(group));
+                    state.lacks = Some(error.to_string());
+                    return Written::LacksRoom;
+                }
+                written => written.map_err(|error| error.to_string()),
+            };
+        {
+            let mut state = self.state.lock();
+            state.lacks = None;
+            state.failure = written.as_ref().err().cloned();
         }
-        for done in told {
+        for (_, done) in groups {
             done(written.clone().map_err(io::Error::other));
         }
         let mut state = self.state.lock();
-        let more = !state.waiting.is_empty();
-        if !more {
+        if state.waiting.is_empty() {
             state.writer = Writer::Nobody;
+            return Written::All;
         }
-        more
+        Written::Part
     }
 
     fn write(&self, entries: &[Arc<LogEntry>]) -> Result<()> {
@@ -382,8 +423,7 @@ fn gone(index: u64) -> Error {
 mod tests {
     use std::sync::mpsc;
 
-    use spinney::base::num::usize_of;
-    use spinney::env::sim::SimEnv;
+    use spinney::env::sim::{Fault, SimEnv};
     use spinney::{Database, Options};
     use spinney_testkit::interrupt::{PATIENCE, at_call};
 
@@ -397,14 +437,19 @@ mod tests {
         (database, log)
     }
 
-    fn append(log: &Log, index: u64, bytes: usize) -> io::Result<()> {
+    /// Appends an entry by the worker, and gives what hears of it.
+    fn begin_append(log: &Log, index: u64, bytes: usize) -> mpsc::Receiver<io::Result<()>> {
         let id = LogId { index, ..LogId::default() };
         let (done, told) = mpsc::channel();
         let entry = LogEntry { id, kind: EntryKind::Change, payload: vec![7; bytes].into() };
         if log.append(vec![entry], Box::new(move |written| done.send(written).unwrap())) {
             log.write_by_worker();
         }
-        told.recv().unwrap()
+        told
+    }
+
+    fn append(log: &Log, index: u64, bytes: usize) -> io::Result<()> {
+        begin_append(log, index, bytes).recv().unwrap()
     }
 
     /// Appends an entry in this thread.
@@ -415,20 +460,40 @@ mod tests {
         assert!(!log.write_here());
     }
 
+    /// A member ended for good when its disk was full.
     #[test]
-    fn nothing_is_written_behind_entries_for_which_there_was_no_room() {
+    fn entries_for_which_there_is_no_room_wait_for_it_and_none_is_written_before_them() {
         let machine = SimEnv::new(1);
         let (database, log) = open(&machine);
         append(&log, 0, 10).unwrap();
         machine.set_space(0);
-        let refused = (1..100).find(|index| append(&log, *index, 4 << 20).is_err()).unwrap();
+        let told: Vec<_> = (1..12).map(|index| begin_append(&log, index, 4 << 20)).collect();
+        assert!(log.lacks().is_some() && told.last().unwrap().try_recv().is_err());
+        machine.advance(RETRY);
+        assert!(log.lacks().is_some() && told.last().unwrap().try_recv().is_err());
         machine.set_space(1 << 30);
-        append(&log, refused + 1, 10).unwrap_err();
+        machine.advance(RETRY);
+        told.into_iter().for_each(|told| told.recv().unwrap().unwrap());
+        assert_eq!(log.lacks(), None);
         drop(log);
         database.close().unwrap();
         let (_database, log) = open(&machine);
-        assert_eq!(log.ends().1.map(|last| last.index), Some(refused - 1));
-        assert_eq!(log.read(0..u64::MAX, usize::MAX).unwrap().len(), usize_of(refused));
+        assert_eq!(log.ends().1.map(|last| last.index), Some(11));
+        assert_eq!(log.read(0..u64::MAX, usize::MAX).unwrap().len(), 12);
+    }
+
+    #[test]
+    fn nothing_is_written_behind_entries_that_could_not_be_written() {
+        let machine = SimEnv::new(1);
+        let (database, log) = open(&machine);
+        append(&log, 0, 10).unwrap();
+        machine.fail_next(Fault::SyncLost, |_| true);
+        append(&log, 1, 10).unwrap_err();
+        append(&log, 2, 10).unwrap_err();
+        drop((log, database));
+        let (_database, log) = open(&machine);
+        let entries = log.read(0..u64::MAX, usize::MAX).unwrap();
+        assert!(entries.len() <= 2, "{entries:?}");
     }
 
     #[test]

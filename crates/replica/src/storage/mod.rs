@@ -6,5 +6,6 @@ pub(crate) mod copies;
 pub(crate) mod log;
 pub(crate) mod points;
 pub(crate) mod recovery;
+pub(crate) mod resyncs;
 pub(crate) mod rows;
 pub(crate) mod stored_entries;

@@ -6,6 +6,7 @@ mod failover;
 mod members;
 mod mesh;
 mod refusals;
+mod resync;
 mod set;
 mod statements;
 mod storm;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use spinney_document::bson::DocumentBuilder;
-use spinney_replica::{Role, Status};
+use spinney_replica::{Role, Stalled, Status};
 
 use crate::base::clock::monotonic;
 use crate::state::replica::standing;
@@ -27,11 +27,14 @@ const ASK: Duration = Duration::from_secs(1);
 
 /// Publishes what the member is until the server ends, and ends the server when the member cannot go on.
 pub(super) fn follow(server: &Arc<Server>, replica: &Replica) {
-    let mut known = Arc::new(replica.node.status());
+    let (mut known, mut told) = (Arc::new(replica.node.status()), Told::default());
     publish(server, None, &known);
     while !server.topology.is_ending() {
         let status = Arc::new(replica.node.wait_for_change(known.change, PAUSE));
         replica.note(&status);
+        if let Some(stalled) = &status.stalled {
+            tell_stalled(server, stalled, &mut told);
+        }
         if status.change != known.change {
             publish(server, Some(&known), &status);
             known = Arc::clone(&status);
@@ -40,6 +43,20 @@ pub(super) fn follow(server: &Arc<Server>, replica: &Replica) {
             give_up(server, replica);
             return;
         }
+    }
+}
+
+/// Logs why the member applies no entries.
+fn tell_stalled(server: &Server, stalled: &Stalled, told: &mut Told) {
+    let (index, next) = (stalled.index.to_string(), stalled.denied.as_deref());
+    let next = match next {
+        _ if !stalled.needs_copy => "it is tried again each second",
+        Some(denied) => denied,
+        None => "a copy of the primary's database is asked for",
+    };
+    if told.is_due(&format!("{index} {next}"), monotonic()) {
+        let fields = [("index", &*index), ("why", &*stalled.why), ("next", next)];
+        server.log.warning("an entry of the replicated log cannot be applied", &fields);
     }
 }
 

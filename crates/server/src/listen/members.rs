@@ -53,7 +53,13 @@ pub(super) fn append(all: &mut DocumentBuilder, server: &Server) {
     let status = replica.node.status();
     all.open_document("replica").append("term", long(status.term)).append("elections", long(status.elections));
     all.append("writable", status.writable).append("last", long(status.last)).append("applied", long(status.applied));
-    all.append("logBytes", long(status.log_bytes)).open_array("members");
+    all.append("logBytes", long(status.log_bytes));
+    all.append("applyFailures", long(status.apply_failures));
+    match &status.stalled {
+        Some(stalled) => all.append("stalled", &*stalled.why),
+        None => all.append("stalled", Value::Null),
+    };
+    all.open_array("members");
     for Shown { host, role, lag } in members(replica, &status) {
         all.push_document().append("host", host).append("role", role);
         if let Some((operations, time)) = lag {
@@ -77,6 +83,9 @@ pub(super) fn put(text: &mut String, server: &Server) {
     put("primary", "gauge", "Whether this member takes writes.", u64::from(status.writable));
     put("term", "gauge", "The term: it grows with each election.", status.term);
     put("elections", "counter", "Elections that this member has called.", status.elections);
+    put("apply_failures", "counter", "How often an entry could not be applied.", status.apply_failures);
+    let stalled = u64::from(status.stalled.is_some());
+    put("stalled", "gauge", "Whether no entries are applied: space is lacking, or the data disagrees.", stalled);
     put("last_index", "gauge", "The index of the last entry of the log.", status.last);
     put("committed_index", "gauge", "The index up to which a majority has the log.", status.committed);
     put("applied_index", "gauge", "The index up to which entries are applied here.", status.applied);

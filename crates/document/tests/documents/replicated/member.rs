@@ -72,13 +72,13 @@ impl Commits {
         left.map(drop).map_err(|_| interrupted())
     }
 
-    fn apply(&self, at: usize, entry: &Entry, own: Option<PreparedCommit>) -> Result<()> {
+    fn apply(&self, at: usize, entry: &Entry, mut own: Option<PreparedCommit>) -> Result<()> {
         let (catalog, applied) = (self.catalog(), self.applied.get().unwrap());
         let position = u64::try_from(at + 1).unwrap();
         match entry {
             Entry::Commit { record, tables } => {
                 let agreed = Agreed { record, tables, position, stored: None };
-                return catalog.apply(&agreed, own, |batch| batch.put(applied, "at", position.to_le_bytes()));
+                return catalog.apply(&agreed, &mut own, |batch| batch.put(applied, "at", position.to_le_bytes()));
             }
             Entry::Create(name, layout) => catalog.apply_create_table(name, *layout)?,
             Entry::Drop(name) => catalog.apply_drop_table(name)?,
