@@ -19,12 +19,13 @@ struct System {
 }
 
 /// The collections that may begin with `system.`.
-const SYSTEM: [System; 6] = [
+const SYSTEM: [System; 7] = [
     System { name: "system.views", holds_secrets: false },
     System { name: "system.profile", holds_secrets: false },
     System { name: "system.js", holds_secrets: false },
     System { name: "system.users", holds_secrets: true },
     System { name: "system.roles", holds_secrets: true },
+    System { name: "system.version", holds_secrets: false },
     System { name: "system.sessions", holds_secrets: false },
 ];
 
