@@ -34,7 +34,7 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
     }
     let mut suite = Command::new(self::python(python)?);
     suite.current_dir(Path::new(FOLDER).join("python")).env("SPINNEY", server).env("PYTHONDONTWRITEBYTECODE", "1");
-    suite.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).args(tests);
+    suite.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).args(tests);
     run("the tests of pymongo", &mut suite)
 }
 

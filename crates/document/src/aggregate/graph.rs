@@ -7,7 +7,7 @@ use super::accumulator::Key;
 use super::effect::{Effect, Fields, Passes};
 use super::lookup::{equal_to, follow, joined, namespace};
 use super::reshape::matching;
-use super::stage::{Namespace, Parser, Pipeline, Rows, Run, Source, Stage, Stages, error};
+use super::stage::{Inner, Namespace, Parser, Pipeline, Rows, Run, Source, Stage, Stages, error};
 use super::unwind::set;
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, Value, ValueBuf};
@@ -56,6 +56,10 @@ impl Stage for Graph {
 
     fn namespaces(&self) -> Vec<Namespace> {
         vec![self.from.clone()]
+    }
+
+    fn inner(&self) -> Vec<Inner> {
+        vec![Inner { over: Some(self.from.clone()), is_over_input: false, pipeline: Pipeline::default() }]
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::effect::{Effect, Fields, Passes};
 use super::reshape::matching;
 use super::spec::{check_once, mismatch, missing, unknown};
-use super::stage::{Namespace, Parser, Pipeline, Rows, Run, Source, Stage, Stages, error};
+use super::stage::{Inner, Namespace, Parser, Pipeline, Rows, Run, Source, Stage, Stages, error};
 use super::unwind::set;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Element, Value, ValueBuf};
@@ -32,10 +32,8 @@ struct Lookup {
     pipeline: Option<ValueBuf>,
     /// The pipeline, compiled, when it has no variables.
     compiled: Option<Pipeline>,
-    /// The collections that the pipeline reads.
-    inner: Vec<Namespace>,
-    /// The names of its stages.
-    inner_names: Vec<&'static str>,
+    /// The pipeline, compiled with variables that stand for anything: which collections and stages it has.
+    shape: Pipeline,
     table: super::stage::Table,
 }
 
@@ -58,11 +56,15 @@ impl Stage for Lookup {
     }
 
     fn namespaces(&self) -> Vec<Namespace> {
-        self.from.iter().chain(&self.inner).cloned().collect()
+        self.from.iter().cloned().chain(self.shape.namespaces()).collect()
     }
 
     fn inner_names(&self) -> Vec<&'static str> {
-        self.inner_names.clone()
+        self.shape.all_names()
+    }
+
+    fn inner(&self) -> Vec<Inner> {
+        vec![Inner { over: self.from.clone(), is_over_input: false, pipeline: self.shape.clone() }]
     }
 }
 
@@ -230,7 +232,7 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
     if pipeline.is_none() && !variables.is_empty() {
         return Err(failed("$lookup with a 'let' argument requires a 'pipeline'"));
     }
-    let (mut inner, mut inner_names) = (Vec::new(), Vec::new());
+    let mut shape = Pipeline::default();
     let compiled = match pipeline {
         Some(Value::Array(stages)) => {
             // Compiled once with variables that stand for anything, so that what is wrong shows at once.
@@ -251,8 +253,7 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
                     "must specify 'pipeline' when 'from' is empty: $lookup requires 'from' or a pipeline that begins with $documents",
                 ));
             }
-            inner = pipeline.namespaces();
-            inner_names = pipeline.all_names();
+            shape = pipeline.clone();
             variables.is_empty().then_some(pipeline)
         }
         _ => None,
@@ -262,7 +263,7 @@ pub(super) fn read(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> St
     }
     let pipeline = pipeline.map(ValueBuf::from);
     let (to, table) = (Path::new(to), parser.table());
-    Ok(vec![Arc::new(Lookup { from, to, equal, variables, pipeline, compiled, inner, inner_names, table })])
+    Ok(vec![Arc::new(Lookup { from, to, equal, variables, pipeline, compiled, shape, table })])
 }
 
 /// The parts of a `$lookup`.

@@ -19,9 +19,11 @@ pub mod lend;
 mod lookup;
 pub mod memory;
 pub mod merge;
+mod needs;
 mod output;
 pub mod report;
 mod reshape;
+pub mod rights;
 mod sort;
 pub mod sorter;
 mod spec;
@@ -42,7 +44,8 @@ pub use memory::Memory;
 pub use merge::{Merge, Output, WhenMatched, WhenNotMatched};
 pub use reshape::matching;
 pub use sorter::Sorter;
-pub use stage::{Is, Namespace, NoStorage, Pipeline, Report, Rows, Run, Source, Stage, Step, Storage};
+pub use spec::check_once;
+pub use stage::{Inner, Is, Namespace, NoStorage, Pipeline, Report, Rows, Run, Scope, Source, Stage, Step, Storage};
 
 /// Reads a pipeline.
 ///
@@ -50,6 +53,12 @@ pub use stage::{Is, Namespace, NoStorage, Pipeline, Report, Rows, Run, Source, S
 /// 40324 for a stage that there is not, 40323 for a stage with more than one field, and those of the stages.
 pub fn parse(stages: Array<'_>, context: &Context) -> Result<Pipeline> {
     stage::Parser::new(context, table::stage).pipeline(stages)
+}
+
+/// The names of all stages.
+#[must_use]
+pub const fn stage_names() -> &'static [&'static str] {
+    table::NAMES
 }
 
 /// Whether something holds of the stage of a name; nothing does of one that there is not.

@@ -34,6 +34,13 @@ impl Stage for Write {
         vec![self.into.clone()]
     }
 
+    fn write_actions(&self) -> Vec<&'static str> {
+        let Some(merge) = &self.merge else { return vec!["insert", "remove"] };
+        let inserts = (merge.not_matched == WhenNotMatched::Insert).then_some("insert");
+        let updates = (!matches!(merge.matched, WhenMatched::Fail)).then_some("update");
+        inserts.into_iter().chain(updates).collect()
+    }
+
     fn is_output(&self) -> bool {
         true
     }

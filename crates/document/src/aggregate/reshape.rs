@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::effect::{Effect, Fields, Passes, is_deterministic};
 use super::spec::whole;
-use super::stage::{Is, Parser, Pipeline, Rows, Run, Stage, Stages, Step, deferred, error};
+use super::stage::{Inner, Is, Namespace, Parser, Pipeline, Rows, Run, Stage, Stages, Step, deferred, error};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use crate::expr::{Env, Expression, Val};
@@ -483,6 +483,19 @@ impl Stage for Facet {
     fn run(self: Arc<Self>, input: Rows, run: &Run) -> Result<Rows> {
         let run = run.clone();
         Ok(Box::new(std::iter::once_with(move || self.faceted(input, &run))))
+    }
+
+    fn namespaces(&self) -> Vec<Namespace> {
+        self.0.iter().flat_map(|(_, pipeline)| pipeline.namespaces()).collect()
+    }
+
+    fn inner_names(&self) -> Vec<&'static str> {
+        self.0.iter().flat_map(|(_, pipeline)| pipeline.all_names()).collect()
+    }
+
+    fn inner(&self) -> Vec<Inner> {
+        let pipelines = self.0.iter().map(|(_, pipeline)| pipeline.clone());
+        pipelines.map(|pipeline| Inner { over: None, is_over_input: true, pipeline }).collect()
     }
 }
 

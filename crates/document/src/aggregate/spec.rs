@@ -23,8 +23,11 @@ pub(super) fn missing(stage: &str, field: &str) -> Error {
     Error::new(ErrorCode::IDL_FAILED_TO_PARSE, what)
 }
 
-/// Refuses a field that is there twice: 40413.
-pub(super) fn check_once(stage: &str, spec: Document<'_>) -> Result<()> {
+/// Refuses a field that is there twice.
+///
+/// # Errors
+/// `IDLDuplicateField` (40413).
+pub fn check_once(stage: &str, spec: Document<'_>) -> Result<()> {
     let mut names: Vec<&[u8]> = Vec::new();
     for element in spec {
         if names.contains(&element.name.as_bytes()) {

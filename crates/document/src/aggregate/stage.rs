@@ -8,7 +8,7 @@ use super::effect::Effect;
 use super::lend::{Lender, Lent};
 use super::memory::Memory;
 use super::merge::Output;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Need, On, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Value};
 use crate::expr::Context;
 pub(super) use crate::expr::value::error;
@@ -82,6 +82,16 @@ pub trait Stage: fmt::Debug + Send + Sync {
 
     /// The collections that the stage reads or writes.
     fn namespaces(&self) -> Vec<Namespace> {
+        Vec::new()
+    }
+
+    /// The pipelines within the stage, and what they are over: also those without stages.
+    fn inner(&self) -> Vec<Inner> {
+        Vec::new()
+    }
+
+    /// The actions that a client needs on the collection that the stage writes to.
+    fn write_actions(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
@@ -365,8 +375,67 @@ pub struct Known {
     pub name: &'static str,
     /// How it is read.
     pub read: Read,
+    /// What it needs of its client.
+    pub needs: Needs,
     /// What holds of it.
     pub is: &'static [Is],
+}
+
+/// What a stage needs of its client, beside what its input needs.
+#[derive(Clone, Copy, Debug)]
+pub enum Needs {
+    /// Nothing: it computes from its input.
+    Nothing,
+    /// What its inner pipelines need, which [`Stage::inner`] gives.
+    Inner,
+    /// Actions on the collection that it writes to, which [`Stage::write_actions`] gives.
+    Writes,
+    /// An action on the collection that the pipeline is over.
+    OnCollection(&'static str),
+    /// Actions on what it watches, which its parsed options name.
+    Watched(&'static [&'static str]),
+    /// What follows from its operand, in which no field is there twice.
+    By(fn(Document<'_>, &Scope<'_>) -> Need),
+    /// It is not supported, and no client may run it.
+    Refused,
+}
+
+/// Where a pipeline runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'s> {
+    /// The database to which names without one belong.
+    pub database: &'s str,
+    /// The collection or view that the pipeline is over; nothing for a database.
+    pub over: Option<&'s Namespace>,
+    /// The user of the client as `database.name`.
+    pub user: &'s str,
+    /// Whether the documents are written without validation.
+    pub bypasses_validation: bool,
+}
+
+/// A pipeline within a stage.
+#[derive(Clone, Debug)]
+pub struct Inner {
+    /// The collection that it is over, if it is over one.
+    pub over: Option<Namespace>,
+    /// Whether it is over what comes into the stage.
+    pub is_over_input: bool,
+    /// The pipeline.
+    pub pipeline: Pipeline,
+}
+
+impl Scope<'_> {
+    /// The collection that a namespace names here.
+    #[must_use]
+    pub fn on(&self, namespace: &Namespace) -> On {
+        On::collection(namespace.database.as_deref().unwrap_or(self.database), &namespace.collection)
+    }
+
+    /// What the pipeline is over: its collection, or the database.
+    #[must_use]
+    pub fn target(&self) -> On {
+        self.over.map_or_else(|| On::Database(self.database.to_owned()), |over| self.on(over))
+    }
 }
 
 /// What holds of a stage, wherever it stands.

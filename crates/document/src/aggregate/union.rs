@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::lookup::failed;
-use super::stage::{Namespace, Parser, Pipeline, Rows, Run, Stage, Stages, error};
+use super::stage::{Inner, Namespace, Parser, Pipeline, Rows, Run, Stage, Stages, error};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Value;
 
@@ -37,6 +37,10 @@ impl Stage for Union {
 
     fn inner_names(&self) -> Vec<&'static str> {
         self.pipeline.all_names()
+    }
+
+    fn inner(&self) -> Vec<Inner> {
+        vec![Inner { over: self.with.clone(), is_over_input: false, pipeline: self.pipeline.clone() }]
     }
 }
 

@@ -10,9 +10,28 @@ pub const DATABASE_BYTES_MAX: usize = 63;
 /// The longest namespace in bytes.
 pub const NAMESPACE_BYTES_MAX: usize = 255;
 
+/// A collection whose name begins with `system.`.
+#[derive(Clone, Copy, Debug)]
+struct System {
+    name: &'static str,
+    /// Whether it holds what proves passwords or gives rights, which nothing else shows.
+    holds_secrets: bool,
+}
+
 /// The collections that may begin with `system.`.
-const SYSTEM: [&str; 6] =
-    ["system.views", "system.profile", "system.js", "system.users", "system.roles", "system.sessions"];
+const SYSTEM: [System; 7] = [
+    System { name: "system.views", holds_secrets: false },
+    System { name: "system.profile", holds_secrets: false },
+    System { name: "system.js", holds_secrets: false },
+    System { name: "system.users", holds_secrets: true },
+    System { name: "system.roles", holds_secrets: true },
+    System { name: "system.version", holds_secrets: false },
+    System { name: "system.sessions", holds_secrets: false },
+];
+
+fn system(collection: &str) -> Option<&'static System> {
+    SYSTEM.iter().find(|system| system.name == collection)
+}
 
 /// The name of a collection with that of its database.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,7 +46,7 @@ impl Namespace {
     /// # Errors
     /// `InvalidNamespace` (73) for names that are empty, too long, or hold characters that they may not.
     pub fn new(database: &str, collection: &str) -> Result<Self> {
-        if collection.starts_with("system.") && !SYSTEM.contains(&collection) {
+        if collection.starts_with("system.") && system(collection).is_none() {
             let what = format!("Invalid system namespace: {database}.{collection}");
             return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
         }
@@ -80,6 +99,12 @@ impl Namespace {
     #[must_use]
     pub fn collection(&self) -> &str {
         &self.text[self.dot + 1..]
+    }
+
+    /// Whether the collection holds what proves passwords or gives rights, so that no view may be on it.
+    #[must_use]
+    pub fn holds_secrets(&self) -> bool {
+        system(self.collection()).is_some_and(|system| system.holds_secrets)
     }
 
     /// The whole name.

@@ -1,6 +1,7 @@
 //! The options of `$changeStream`.
 
 use super::token::{ResumeToken, TokenKind};
+use crate::aggregate::check_once;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, Element, Timestamp, Value};
 
@@ -55,7 +56,7 @@ impl StreamOptions {
     /// Reads the operand of `$changeStream`.
     ///
     /// # Errors
-    /// `IDLUnknownField` (40415), `TypeMismatch` (14), `BadValue` (2), those of
+    /// `IDLDuplicateField` (40413), `IDLUnknownField` (40415), `TypeMismatch` (14), `BadValue` (2), those of
     /// [`ResumeToken::parse`]; 40674 and 50865 for two places to begin at.
     pub fn parse(operand: Value<'_>) -> Result<Self> {
         let Some(spec) = operand.as_document() else {
@@ -63,6 +64,7 @@ impl StreamOptions {
                 format!("the $changeStream stage must be specified as an object, but found {}", operand.kind().name());
             return Err(Error::new(ErrorCode::new(6_188_500), what));
         };
+        check_once("$changeStream", spec)?;
         let (mut parsed, mut starts) = (Self::default(), 0);
         for element in spec.elements().filter(is_given) {
             let (name, value) = (element.name.to_str_lossy(), element.value);

@@ -16,10 +16,10 @@ use super::find::hint;
 use super::generic::ReadLevel;
 use super::query_settings::{self, shape_hash_of};
 use super::reply::{cursor_option, first_batch, short};
-use super::spec::{Field, FieldType, Privilege, Target};
+use super::spec::{Field, FieldType, Target};
 use super::usage::Usage;
 use crate::aggregate::{Is, Report, Rows, stage_is};
-use crate::base::{Error, ErrorCode, Interrupt, Result};
+use crate::base::{Error, ErrorCode, Interrupt, Need, Result};
 use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Kind, Value};
 use crate::collection::WriteOptions;
 use crate::exec::Reader;
@@ -45,11 +45,17 @@ pub(super) const COMMANDS: &[Command] =
             Field::optional("includeQueryStatsMetrics", FieldType::Bool),
             Field::optional("querySettings", FieldType::Object),
         ])
-        .needs(&[Privilege::on_collection("find")])
+        .needs_by(needs)
         .reads()
         .in_transactions()
         .stable()
         .explained(explain)];
+
+/// What the pipeline of the command needs.
+fn needs(call: &Call<'_>) -> Result<Need> {
+    let over = call.request.body.first().and_then(|first| first.value.as_str());
+    call.pipeline_needs(over, call.array("pipeline").unwrap_or(crate::bson::Array::empty()), &call.context()?)
+}
 
 /// The pipeline of the command.
 ///

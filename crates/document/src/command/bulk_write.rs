@@ -8,14 +8,15 @@ use super::commits::Commits;
 use super::cursors::{Cursor, Known};
 use super::find::hint as hint_of;
 use super::insert::check_statements;
+use super::needs::any_is_set;
 use super::reply::{append_details, count, cursor_option, first_batch, short};
-use super::spec::{Field, FieldType, Privilege, Target};
+use super::spec::{Field, FieldType, Target};
 use super::statement_ids::StatementIds;
 use super::together::{TOGETHER_MAX, may_be_together, run_together};
 use super::writes::{DeleteSpec, UpdateSpec, check_fields, check_once, is_set, update_result, value};
 use super::written::{Written, ends_command};
 use crate::base::num::{u64_of, usize_of};
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Need, On, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf};
 use crate::catalog::Namespace;
 use crate::collection::{DeleteStatement, UpdateResult, UpdateStatement};
@@ -37,11 +38,35 @@ pub(super) const COMMANDS: &[Command] =
             Field::optional("stmtId", FieldType::Int),
             Field::optional("stmtIds", FieldType::Array),
         ])
-        .needs(&[Privilege::on_cluster("bulkWrite")])
+        .needs_by(needs)
         .writes()
         .in_transactions()
         .admin_only()
         .stable()];
+
+/// What each of the writes needs on its collection.
+fn needs(call: &Call<'_>) -> Result<Need> {
+    let namespaces = call.documents("nsInfo");
+    let bypass = call.is_set("bypassDocumentValidation").then_some("bypassDocumentValidation");
+    let mut needs = Vec::new();
+    for write in call.documents("ops") {
+        let operation = Operation::parse(write, namespaces.len())?;
+        let mut actions: Vec<_> = bypass.into_iter().collect();
+        match operation.what {
+            What::Insert(_) => actions.push("insert"),
+            What::Update(update) if update.upsert || any_is_set(&[write], "upsert") => {
+                actions.extend(["update", "insert"]);
+            }
+            What::Update(_) => actions.push("update"),
+            What::Delete(_) => actions.push("remove"),
+        }
+        let fields = namespaces.get(operation.place).map(|namespace| namespace.elements());
+        for name in fields.into_iter().flatten().filter(|field| field.name == "ns") {
+            needs.push(Need::actions(&actions, &On::namespace(name.value.as_str().unwrap_or_default())));
+        }
+    }
+    Ok(Need::All(needs))
+}
 
 const INSERT_FIELDS: &[Field] =
     &[Field::required("insert", FieldType::Int), Field::required("document", FieldType::Object)];

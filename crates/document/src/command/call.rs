@@ -11,9 +11,9 @@ use super::generic::{self, Acknowledged, Generic};
 use super::parse;
 use super::request::Request;
 use super::scope::Scoped;
-use super::spec::{Access, Declaration, Target};
+use super::spec::{Access, Declaration, Privilege, Target};
 use super::state::State;
-use crate::base::{Error, ErrorCode, Interrupt, Result};
+use crate::base::{Error, ErrorCode, Interrupt, Need, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Fields, Timestamp, Value, long_of};
 use crate::catalog::{CollectionOptions, Entry, Namespace};
 use crate::collation::{Collated, Collation};
@@ -40,9 +40,30 @@ pub trait Commands: Debug + Sync {
     /// Those of the command.
     fn run(&self, call: &Call<'_>) -> Result<Reply>;
 
+    /// What the command with a name needs of its client.
+    fn needs(&self, name: &str) -> Needs;
+
     /// Tells how a command would be done; nothing for one that does not tell it.
     fn explain(&self, call: &Call<'_>) -> Option<Result<Reply>>;
 }
+
+/// What a command needs of its client, as the command declares it.
+#[derive(Clone, Copy, Debug)]
+pub enum Needs {
+    /// The command declares nothing, and no client may run it.
+    Undeclared,
+    /// Nothing, not even a login.
+    Nothing,
+    /// A login.
+    Login,
+    /// Privileges, all of them.
+    All(&'static [Privilege]),
+    /// What follows from its fields.
+    By(NeedOf),
+}
+
+/// Tells from the fields of a command what the command needs.
+pub type NeedOf = for<'c, 'r> fn(&'c Call<'r>) -> Result<Need>;
 
 /// A command whose fields have been checked.
 #[derive(Clone, Debug)]
@@ -414,6 +435,7 @@ impl<'r> Call<'r> {
             session: self.generic.session,
             txn_number,
             user: self.request.client.user.clone(),
+            need: self.request.client.need.clone(),
         }
     }
 

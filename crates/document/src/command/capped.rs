@@ -5,7 +5,7 @@ use super::commands::Command;
 use super::cursors::plan_killed;
 use super::indexes::is_view;
 use super::spec::{Field, FieldType, Privilege, Target};
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Need, Result};
 use crate::bson::long_of;
 use crate::catalog::{Entry, Namespace};
 
@@ -24,9 +24,17 @@ pub(super) const COMMANDS: &[Command] = &[
     )
     .fields(&[Field::optional("toCollection", FieldType::String), Field::optional("size", FieldType::Any)])
     .any_fields()
-    .needs(&[Privilege::on_collection("find"), Privilege::on_database("createCollection")])
+    .needs_by(clone_needs)
     .writes(),
 ];
+
+/// What the clone of a collection needs: it reads one, and creates and fills another.
+fn clone_needs(call: &Call<'_>) -> Result<Need> {
+    let Some(from) = call.on_target() else { return Ok(Need::NEVER) };
+    let to = call.on_collection(call.text("toCollection").unwrap_or_default());
+    let fills = Need::actions(&["insert", "createIndex", "createCollection"], &to);
+    Ok(Need::All(vec![Need::Action("find", from), fills]))
+}
 
 /// The size of the capped collection in bytes.
 fn size(call: &Call<'_>) -> Result<i64> {

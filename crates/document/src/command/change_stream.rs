@@ -14,7 +14,7 @@ use crate::changes::{ChangeStream, StreamOptions, Watched};
 use crate::collation::Collation;
 
 /// The stage that makes a pipeline a change stream.
-const STAGE: &str = "$changeStream";
+pub(super) const STAGE: &str = "$changeStream";
 
 /// The stage that shows large events in fragments.
 const SPLIT_STAGE: &str = "$changeStreamSplitLargeEvent";
@@ -22,6 +22,26 @@ const SPLIT_STAGE: &str = "$changeStreamSplitLargeEvent";
 /// The operand of `$changeStream`, if a pipeline begins with it.
 pub(super) fn operand<'p>(stages: Array<'p>) -> Option<Value<'p>> {
     stages.get(0)?.as_document()?.first().filter(|first| first.name == STAGE).map(|first| first.value)
+}
+
+/// The operand of `$changeStream` and the stages behind it, as `{rest: [..]}`, if a pipeline begins with it. The last
+/// stage is left out when it is the one that shows large events in fragments.
+pub(super) fn split<'p>(stages: Array<'p>) -> Option<(Value<'p>, DocumentBuf)> {
+    let operand = operand(stages)?;
+    let mut rest = DocumentBuilder::new();
+    rest.open_array("rest");
+    let count = stages.count();
+    stages.values().take(count - usize::from(ends_split(stages))).skip(1).for_each(|stage| {
+        rest.push(stage);
+    });
+    rest.close();
+    Some((operand, rest.finish()))
+}
+
+/// Whether the last stage behind the first shows large events in fragments.
+fn ends_split(stages: Array<'_>) -> bool {
+    let count = stages.count();
+    count > 1 && stages.get(count - 1).is_some_and(|last| splits(&last))
 }
 
 /// Opens a stream, and gives its first batch.
@@ -43,15 +63,8 @@ pub(super) fn open(call: &Call<'_>, stages: Array<'_>, operand: Value<'_>, batch
     // A stream does not compare as the collection that it is about.
     let collation = Collation::of_operation(call.value("collation"))?.flatten();
     let context = call.context()?.collated(collation);
-    let mut rest = DocumentBuilder::new();
-    rest.open_array("rest");
-    let count = stages.count();
-    options.splits = count > 1 && stages.get(count - 1).is_some_and(|last| splits(&last));
-    stages.values().take(count - usize::from(options.splits)).skip(1).for_each(|stage| {
-        rest.push(stage);
-    });
-    rest.close();
-    let rest = rest.finish();
+    options.splits = ends_split(stages);
+    let (_, rest) = split(stages).unwrap_or_else(|| (operand, DocumentBuf::default()));
     let stages = rest.view().get("rest").and_then(|rest| rest.as_array()).unwrap_or(Array::empty());
     let pipeline = crate::aggregate::parse(stages, &context)?;
     let stream = ChangeStream::open(&call.state.database, watched, options, pipeline, Run::new(context))?;

@@ -6,9 +6,9 @@ use super::call::{Call, Reply};
 use super::collections::{check_expiry, modify_view};
 use super::commands::Command;
 use super::parse::check_field;
-use super::spec::{Field, FieldType, Privilege, Target};
-use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuilder, Kind, Value, ValueBuf, long_of};
+use super::spec::{Field, FieldType, Target};
+use crate::base::{Error, ErrorCode, Need, Result};
+use crate::bson::{Array, Document, DocumentBuilder, Kind, Value, ValueBuf, long_of};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Entry, Index, IndexChanges, IndexSpec, Namespace};
 use crate::expr::value::truth;
@@ -34,7 +34,7 @@ pub(super) const COMMANDS: &[Command] =
             Field::optional("dryRun", FieldType::Bool),
             Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
         ])
-        .needs(&[Privilege::on_collection("collMod")])
+        .needs_by(needs)
         .writes()
         .stable()];
 
@@ -47,6 +47,22 @@ const INDEX: &[Field] = &[
     Field::optional("unique", FieldType::Bool),
     Field::optional("prepareUnique", FieldType::Bool),
 ];
+
+/// What the command needs: for a view, what the view reads once it is changed.
+fn needs(call: &Call<'_>) -> Result<Need> {
+    let Some(on) = call.on_target() else { return Ok(Need::NEVER) };
+    let change = Need::Action("collMod", on);
+    let (view_on, pipeline) = (call.text("viewOn"), call.array("pipeline"));
+    let name = call.request.body.first().and_then(|first| first.value.as_str()).unwrap_or_default();
+    if view_on.is_none() && pipeline.is_none() {
+        return Ok(change);
+    }
+    let old = call.view(name);
+    let old_on = old.as_ref().map(|(on, _)| on.as_str());
+    let Some(view_on) = view_on.or(old_on) else { return Ok(change) };
+    let stages = pipeline.or(old.as_ref().map(|(_, stages)| Array::of_document(stages.view())));
+    Ok(Need::All(vec![change, call.view_needs(name, view_on, stages.unwrap_or(Array::empty()))?]))
+}
 
 fn coll_mod(call: &Call<'_>) -> Result<Reply> {
     let (namespace, entry) = call.entry()?;

@@ -6,7 +6,7 @@ use super::cursors::plan_killed;
 use super::parse::wrong_type;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::num::u64_of;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Need, On, Result};
 use crate::bson::{Array, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf, long_of};
 use crate::catalog::own::is_profile;
 use crate::catalog::{CollectionOptions, Entry, IndexSpec, Namespace, Schema};
@@ -21,7 +21,7 @@ const NUMBERS: &[Kind] = FieldType::Number.kinds();
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("create", Target::Collection, "Creates a collection or a view.", create)
         .fields(CREATE)
-        .needs(&[Privilege::on_collection("createCollection")])
+        .needs_by(create_needs)
         .writes()
         .in_transactions()
         .stable(),
@@ -46,7 +46,7 @@ pub(super) const COMMANDS: &[Command] = &[
             Field::optional("stayTemp", FieldType::StrictBool),
             Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
         ])
-        .needs(&[Privilege::on_cluster("renameCollection")])
+        .needs_by(rename_needs)
         .writes()
         .admin_only(),
 ];
@@ -79,6 +79,42 @@ const CREATE: &[Field] = &[
     Field::optional("flags", FieldType::Long),
     Field::optional("recordIdsReplicated", FieldType::Bool),
 ];
+
+/// What a `create` needs: an insert into a collection that does not exist creates it too, and nothing else creates a
+/// view, for which its creator needs what the view reads.
+fn create_needs(call: &Call<'_>) -> Result<Need> {
+    let Some(on) = call.on_target() else { return Ok(Need::NEVER) };
+    let create = Need::Action("createCollection", on.clone());
+    let Some(view_on) = call.text("viewOn") else { return Ok(Need::Any(vec![create, Need::Action("insert", on)])) };
+    let name = call.request.body.first().and_then(|first| first.value.as_str()).unwrap_or_default();
+    let stages = call.array("pipeline").unwrap_or(Array::empty());
+    Ok(Need::All(vec![create, call.view_needs(name, view_on, stages)?]))
+}
+
+/// What a `renameCollection` needs. Within a database, a client that could not read the collection before must not be
+/// able to read it by its new name.
+fn rename_needs(call: &Call<'_>) -> Result<Need> {
+    let from = call.request.body.first().and_then(|first| first.value.as_str()).unwrap_or_default();
+    let to = call.text("to").unwrap_or_default();
+    let (old, new) = (On::namespace(from), On::namespace(to));
+    let drops = call.value("dropTarget").is_some_and(|drops| drops != Value::Bool(false));
+    let dropped = drops.then_some("dropCollection");
+    let into: Vec<_> = ["insert", "createIndex"].into_iter().chain(dropped).collect();
+    let mut ways = vec![Need::All(vec![Need::actions(&["find", "dropCollection"], &old), Need::actions(&into, &new)])];
+    let database = |name: &str| name.split_once('.').map(|(database, _)| database.to_owned());
+    let is_system = |name: &str| name.split_once('.').is_some_and(|(_, name)| name.starts_with("system."));
+    if let Some(name) = database(from).filter(|name| database(to).as_ref() == Some(name))
+        && !is_system(from)
+        && !is_system(to)
+    {
+        ways.push(Need::All(vec![
+            Need::Action("renameCollectionSameDB", On::Database(name)),
+            Need::Any(vec![Need::Action("find", old), Need::Lacks("find", new.clone())]),
+            Need::actions(&dropped.into_iter().collect::<Vec<_>>(), &new),
+        ]));
+    }
+    Ok(Need::Any(ways))
+}
 
 fn create(call: &Call<'_>) -> Result<Reply> {
     let namespace = call.namespace()?;

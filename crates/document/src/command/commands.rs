@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::call::{Call, Commands, Reply};
+use super::call::{Call, Commands, NeedOf, Needs, Reply};
 use super::spec::{Access, Declaration, Field, Privilege, Target};
 use crate::base::Result;
 
@@ -16,6 +16,8 @@ pub struct Command<R = Run> {
     pub declaration: Declaration,
     /// What it does.
     pub run: R,
+    /// What it needs of its client.
+    pub needs: Needs,
     /// Tells how it would be done, for commands that `explain` takes.
     pub explain: Option<R>,
 }
@@ -29,10 +31,10 @@ impl Command {
 }
 
 impl<R: Copy> Command<R> {
-    /// A command without fields, with a function of any kind.
+    /// A command without fields, with a function of any kind. Until it declares what it needs, no client may run it.
     #[must_use]
     pub const fn with(name: &'static str, target: Target, help: &'static str, run: R) -> Self {
-        Self { declaration: Declaration::new(name, target, help), run, explain: None }
+        Self { declaration: Declaration::new(name, target, help), run, needs: Needs::Undeclared, explain: None }
     }
 
     /// The same command with other names that it has.
@@ -53,10 +55,29 @@ impl<R: Copy> Command<R> {
         Self { declaration: Declaration { any_fields: true, ..self.declaration }, ..self }
     }
 
-    /// The same command with the privileges that it needs.
+    /// The same command with the privileges that it needs of its client.
     #[must_use]
     pub const fn needs(self, privileges: &'static [Privilege]) -> Self {
-        Self { declaration: Declaration { privileges, ..self.declaration }, ..self }
+        Self { needs: Needs::All(privileges), ..self }
+    }
+
+    /// The same command, of which the fields tell what it needs of its client.
+    #[must_use]
+    pub const fn needs_by(self, need: NeedOf) -> Self {
+        Self { needs: Needs::By(need), ..self }
+    }
+
+    /// The same command for every client that has logged in.
+    #[must_use]
+    pub const fn needs_login(self) -> Self {
+        Self { needs: Needs::Login, ..self }
+    }
+
+    /// The same command for every client, also for one that has not logged in.
+    #[must_use]
+    pub const fn needs_nothing(self) -> Self {
+        let declaration = Declaration { before_login: true, ..self.declaration };
+        Self { declaration, needs: Needs::Nothing, ..self }
     }
 
     /// The same command, which reads documents.
@@ -155,6 +176,10 @@ impl Commands for Table {
             Some(command) => (command.run)(call),
             None => Err(super::call::no_such_command(call.command.name)),
         }
+    }
+
+    fn needs(&self, name: &str) -> Needs {
+        self.get(name).map_or(Needs::Undeclared, |command| command.needs)
     }
 
     fn explain(&self, call: &Call<'_>) -> Option<Result<Reply>> {

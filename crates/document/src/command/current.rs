@@ -7,7 +7,7 @@ use super::operations::Operation;
 use super::parse::wrong_type;
 use super::query_settings::shape_hash_of;
 use super::spec::{Field, FieldType, Privilege, Target};
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Need, On, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::Namespace;
 use crate::query::Filter;
@@ -16,11 +16,11 @@ use crate::query::Filter;
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("currentOp", Target::Value(&[]), "Lists the commands that run.", current_op)
         .any_fields()
-        .needs(&[Privilege::on_cluster("inprog")])
+        .needs_by(current_needs)
         .admin_only(),
     Command::new("killOp", Target::Value(&[]), "Ends a command that runs.", kill_op)
         .any_fields()
-        .needs(&[Privilege::on_cluster("killop")])
+        .needs_by(kill_needs)
         .admin_only(),
     Command::new("top", Target::Value(&[]), "Tells how much time commands took on each collection.", top)
         .any_fields()
@@ -34,6 +34,20 @@ pub(super) const COMMANDS: &[Command] = &[
         .needs(&[Privilege::on_cluster("serverStatus")])
         .admin_only(),
 ];
+
+/// What `currentOp` needs: each client may see its own commands.
+fn current_needs(call: &Call<'_>) -> Result<Need> {
+    Ok(if call.is_set("$ownOps") { Need::NOTHING } else { Need::Action("inprog", On::Cluster) })
+}
+
+/// What `killOp` needs: each client may end its own commands.
+fn kill_needs(call: &Call<'_>) -> Result<Need> {
+    let id = call.request.body.get("op").and_then(|op| op.as_exact_i64());
+    let is_own =
+        |operation: &Operation| Some(i64::from(operation.id)) == id && operation.user == call.request.client.user;
+    let own = call.state.operations.list().iter().any(is_own);
+    Ok(if own { Need::NOTHING } else { Need::Action("killop", On::Cluster) })
+}
 
 fn current_op(call: &Call<'_>) -> Result<Reply> {
     let mut filter = DocumentBuilder::new();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::base::num::u64_of;
-use crate::base::{Environment, Error, ErrorCode, Interrupt, Result};
+use crate::base::{Environment, Error, ErrorCode, Interrupt, Need, Result};
 use crate::bson::{DOCUMENT_BYTES_MAX, DocumentBuf, DocumentBuilder};
 
 /// How many documents the first batch has when the command does not say it.
@@ -106,6 +106,8 @@ pub struct Owner {
     pub txn_number: Option<i64>,
     /// The user.
     pub user: Option<String>,
+    /// What the command needed that opened the cursor, and each batch needs.
+    pub need: Option<Arc<Need>>,
 }
 
 /// A cursor that no batch is fetched from now.

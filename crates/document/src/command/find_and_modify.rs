@@ -2,11 +2,11 @@
 
 use super::call::{Call, Reply};
 use super::commands::Command;
-use super::spec::{Field, FieldType, Privilege, Target};
+use super::spec::{Field, FieldType, Target};
 use super::state::Counters;
 use super::writes::query;
 use super::written::Written;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Need, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::collection::find_and_modify::Action;
 use crate::collection::{FindAndModify, FoundAndModified};
@@ -36,14 +36,19 @@ pub(super) const COMMANDS: &[Command] =
             Field::optional("stmtId", FieldType::Int),
             Field::optional("sampleId", FieldType::Any),
         ])
-        .needs(&[
-            Privilege::on_collection("find"),
-            Privilege::on_collection("update"),
-            Privilege::on_collection("remove"),
-        ])
+        .needs_by(needs)
         .writes()
         .in_transactions()
         .stable()];
+
+/// What the command needs: it finds, and removes, updates or inserts.
+fn needs(call: &Call<'_>) -> Result<Need> {
+    Ok(call.writes_need(match (call.is_set("remove"), call.is_set("upsert")) {
+        (true, _) => &["find", "remove"],
+        (false, true) => &["find", "update", "insert"],
+        (false, false) => &["find", "update"],
+    }))
+}
 
 fn check_options(call: &Call<'_>) -> Result<()> {
     let invalid = |what: &str| Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));

@@ -7,8 +7,10 @@ use crate::base::Result;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::new("ping", Target::Value(&[]), "Answers.", ping).stable(),
-    Command::new("listCommands", Target::Value(&[]), "Tells which commands there are.", list_commands).any_fields(),
+    Command::new("ping", Target::Value(&[]), "Answers.", ping).needs_nothing().stable(),
+    Command::new("listCommands", Target::Value(&[]), "Tells which commands there are.", list_commands)
+        .any_fields()
+        .needs_nothing(),
 ];
 
 fn ping(_call: &Call<'_>) -> Result<Reply> {
@@ -30,7 +32,7 @@ fn list_commands(call: &Call<'_>) -> Result<Reply> {
             });
             reply.close();
         }
-        reply.append("requiresAuth", !command.privileges.is_empty());
+        reply.append("requiresAuth", !command.before_login);
         reply.append("secondaryOk", false).append("adminOnly", !command.everywhere);
         reply.open_array("apiVersions");
         if command.stable {

@@ -2,11 +2,11 @@
 
 use super::call::{Call, Reply};
 use super::commands::Command;
-use super::cursors::Cursor;
+use super::cursors::{Cursor, Owner};
 use super::generic::GET_MORE;
 use super::parse::wrong_type;
-use super::spec::{Field, FieldType, Privilege, Target};
-use crate::base::{Error, ErrorCode, Result};
+use super::spec::{Field, FieldType, Target};
+use crate::base::{Error, ErrorCode, Need, On, Result};
 use crate::bson::{DocumentBuilder, Kind, Value};
 
 /// The commands of this file.
@@ -19,14 +19,36 @@ pub(super) const COMMANDS: &[Command] = &[
             Field::optional("lastKnownCommittedOpTime", FieldType::Object),
             Field::optional("includeQueryStatsMetrics", FieldType::Bool),
         ])
+        .needs_by(needs)
         .in_transactions()
         .stable(),
     Command::new("killCursors", Target::Collection, "Closes cursors.", kill_cursors)
         .fields(&[Field::required("cursors", FieldType::Array)])
-        .needs(&[Privilege::on_collection("killCursors")])
+        .needs_by(kill_needs)
         .in_transactions()
         .stable(),
 ];
+
+/// What a batch needs: what the command needed that opened the cursor. The user may have lost it since.
+fn needs(call: &Call<'_>) -> Result<Need> {
+    let id = call.request.body.first().and_then(|first| first.value.as_exact_i64()).unwrap_or_default();
+    let Some(owner) = call.state.cursors.owner(id) else { return Ok(Need::NOTHING) };
+    Ok(owner.need.map_or(Need::NEVER, |need| Need::clone(&need)))
+}
+
+/// What `killCursors` needs: each client may close its own.
+fn kill_needs(call: &Call<'_>) -> Result<Need> {
+    let ids = call.array("cursors").into_iter().flatten().filter_map(|id| id.as_exact_i64());
+    let all_own = ids.filter_map(|id| call.state.cursors.owner(id)).all(|owner| is_own(call, &owner));
+    Ok(if all_own { Need::NOTHING } else { KILL_ANY })
+}
+
+/// What the end of the cursors of other users needs.
+const KILL_ANY: Need = Need::Action("killAnyCursor", On::Cluster);
+
+fn is_own(call: &Call<'_>, owner: &Owner) -> bool {
+    owner.user == call.request.client.user
+}
 
 /// How long `getMore` waits for documents of an endless cursor when it does not say it, in milliseconds.
 const AWAIT_MS: u64 = 1000;
@@ -94,6 +116,10 @@ fn next_batch(call: &Call<'_>, cursor: &mut Cursor, reply: &mut DocumentBuilder)
     cursor.fill(reply, size, || call.check())
 }
 
+fn may_kill_any(call: &Call<'_>) -> bool {
+    call.request.client.rights.is_some() && call.request.client.may(&KILL_ANY)
+}
+
 fn kill_cursors(call: &Call<'_>) -> Result<Reply> {
     let collection = call.request.body.first().and_then(|first| first.value.as_str()).unwrap_or_default();
     if collection.is_empty() || collection.contains('\0') || collection.starts_with('.') {
@@ -112,7 +138,7 @@ fn kill_cursors(call: &Call<'_>) -> Result<Reply> {
     for id in ids {
         let owner = call.state.cursors.owner(id);
         match owner {
-            Some(owner) if owner.user != call.request.client.user => {
+            Some(owner) if !is_own(call, &owner) && !may_kill_any(call) => {
                 let what = format!("not authorized to kill cursor {id}");
                 return Err(Error::new(ErrorCode::UNAUTHORIZED, what));
             }

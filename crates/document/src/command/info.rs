@@ -11,13 +11,17 @@ use crate::bson::{DOCUMENT_BYTES_MAX, DocumentBuilder, Kind, Value};
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::new("buildInfo", Target::Value(&[]), "Tells the version.", build_info).aliases(&["buildinfo"]),
+    Command::new("buildInfo", Target::Value(&[]), "Tells the version.", build_info)
+        .aliases(&["buildinfo"])
+        .needs_nothing(),
     Command::new("hostInfo", Target::Value(&[]), "Tells about the machine.", host_info)
         .needs(&[Privilege::on_cluster("hostInfo")]),
     Command::new("getLog", Target::Value(&[]), "Gives the last lines of a log.", get_log)
         .needs(&[Privilege::on_cluster("getLog")])
         .admin_only(),
-    Command::new("whatsmyuri", Target::Value(&[]), "Tells the address of the client.", address).any_fields(),
+    Command::new("whatsmyuri", Target::Value(&[]), "Tells the address of the client.", address)
+        .any_fields()
+        .needs_nothing(),
 ];
 
 fn build_info(call: &Call<'_>) -> Result<Reply> {

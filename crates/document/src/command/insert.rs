@@ -3,7 +3,7 @@
 use super::call::{Call, Reply};
 use super::commands::Command;
 use super::reply::{append_write_errors, count};
-use super::spec::{Field, FieldType, Privilege, Target};
+use super::spec::{Field, FieldType, Target};
 use super::state::Counters;
 use super::statement_ids::StatementIds;
 use super::written::check_target;
@@ -26,7 +26,7 @@ pub(super) const COMMANDS: &[Command] = &[Command::new("insert", Target::Collect
         Field::optional("stmtIds", FieldType::Array),
         Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
     ])
-    .needs(&[Privilege::on_collection("insert")])
+    .needs_by(|call| Ok(call.writes_need(&["insert"])))
     .writes()
     .in_transactions()
     .stable()];

@@ -5,8 +5,8 @@ use super::commands::Command;
 use super::cursors::Known;
 use super::reply::{cursor, cursor_option};
 use super::sizes::sizes_of_database;
-use super::spec::{Field, FieldType, Privilege, Target};
-use crate::base::Result;
+use super::spec::{Field, FieldType, Target};
+use crate::base::{Need, On, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::Namespace;
 use crate::query::Filter;
@@ -25,7 +25,7 @@ pub(super) const COMMANDS: &[Command] = &[
         Field::optional("nameOnly", FieldType::StrictBool),
         Field::optional("authorizedCollections", FieldType::StrictBool),
     ])
-    .needs(&[Privilege::on_database("listCollections")])
+    .needs_by(collections_need)
     .stable(),
     Command::new("listDatabases", Target::Value(&[]), "Lists the databases.", list_databases)
         .fields(&[
@@ -33,17 +33,36 @@ pub(super) const COMMANDS: &[Command] = &[
             Field::optional("nameOnly", FieldType::Bool),
             Field::optional("authorizedDatabases", FieldType::StrictBool),
         ])
-        .needs(&[Privilege::on_cluster("listDatabases")])
+        .needs_by(databases_need)
         .admin_only()
         .stable(),
 ];
+
+/// What `listCollections` needs: the names of those that a client may use are for the client.
+fn collections_need(call: &Call<'_>) -> Result<Need> {
+    let reaches =
+        call.request.client.rights.as_ref().is_some_and(|rights| rights.reaches_database(call.request.database));
+    if reaches && call.is_set("authorizedCollections") && call.is_set("nameOnly") {
+        return Ok(Need::NOTHING);
+    }
+    Ok(Need::Action("listCollections", call.on_database()))
+}
+
+/// What `listDatabases` needs: a client that may not list all sees those that it may use.
+fn databases_need(call: &Call<'_>) -> Result<Need> {
+    let all = call.flag("authorizedDatabases") == Some(false);
+    Ok(if all { ALL_DATABASES } else { Need::NOTHING })
+}
+
+/// What the list of all databases needs.
+const ALL_DATABASES: Need = Need::Action("listDatabases", On::Cluster);
 
 fn list_collections(call: &Call<'_>) -> Result<Reply> {
     let batch = cursor_option(call)?;
     Namespace::new(call.request.database, "x")?;
     let filter = Filter::parse(call.document_or_empty("filter"), &call.context()?)?;
     let mut listed = Vec::new();
-    for collection in seen(call, call.request.database) {
+    for collection in seen(call, call.request.database, call.is_set("authorizedCollections")) {
         let shown = if call.is_set("nameOnly") { name_and_type(&collection) } else { collection };
         if filter.matches(shown.view())? {
             listed.push(shown);
@@ -52,10 +71,12 @@ fn list_collections(call: &Call<'_>) -> Result<Reply> {
     cursor(call, &format!("{}.$cmd.listCollections", call.request.database), Known::new(listed), batch)
 }
 
-/// The collections and views of a database that the client sees.
-fn seen(call: &Call<'_>, database: &str) -> Vec<DocumentBuf> {
+/// The collections and views of a database: all, or those that the client may use.
+fn seen(call: &Call<'_>, database: &str, limited: bool) -> Vec<DocumentBuf> {
     let mut collections = call.state.database.list_collections(database);
-    collections.retain(|collection| call.request.client.sees_collection(database, name_of(collection)));
+    if let Some(rights) = call.request.client.rights.as_ref().filter(|_| limited) {
+        collections.retain(|collection| rights.reaches_collection(database, name_of(collection)));
+    }
     collections
 }
 
@@ -71,7 +92,7 @@ pub(super) fn catalog(call: &Call<'_>, spec: Document<'_>) -> Vec<DocumentBuf> {
     };
     let mut listed = Vec::new();
     for database in &databases {
-        for collection in seen(call, database) {
+        for collection in seen(call, database, false) {
             let mut builder = DocumentBuilder::new();
             builder
                 .append("ns", format!("{database}.{}", name_of(&collection)).as_str())
@@ -110,7 +131,12 @@ fn list_databases(call: &Call<'_>) -> Result<Reply> {
     all.extend(SERVERS_OWN.iter().map(|name| (*name).to_owned()));
     all.sort_unstable();
     all.dedup();
-    for name in all.into_iter().filter(|name| call.request.client.sees_database(name)) {
+    let client = call.request.client;
+    let limited = call.is_set("authorizedDatabases") || !client.may(&ALL_DATABASES);
+    if let Some(rights) = client.rights.as_ref().filter(|_| limited) {
+        all.retain(|name| rights.reaches_database(name));
+    }
+    for name in all {
         let mut database = DocumentBuilder::new();
         database.append("name", &name);
         let mut bytes = 0;

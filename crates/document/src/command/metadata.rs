@@ -4,8 +4,8 @@ use super::aggregate::is_stable;
 use super::call::{Call, Reply};
 use super::commands::Command;
 use super::parse::check_field;
-use super::spec::{Field, FieldType, Privilege, Target};
-use crate::base::{Error, ErrorCode, Result};
+use super::spec::{Field, FieldType, Target};
+use crate::base::{Error, ErrorCode, Need, On, Result};
 use crate::bson::{Array, DOCUMENT_BYTES_MAX, Document};
 use crate::catalog::namespace::DATABASE_BYTES_MAX;
 use crate::catalog::{Entry, Namespace};
@@ -22,7 +22,13 @@ pub(super) const COMMANDS: &[Command] = &[Command::new(
     Field::optional("db", FieldType::String),
     Field::optional("collection", FieldType::String),
 ])
-.needs(&[Privilege::on_database("validate")])];
+.needs_by(needs)];
+
+/// What the command needs on the database that it tells of, or on all.
+fn needs(call: &Call<'_>) -> Result<Need> {
+    let on = call.text("db").map_or(On::AnyDatabase, |name| On::Database(name.to_owned()));
+    Ok(Need::Action("validate", on))
+}
 
 /// The fields of `apiParameters`.
 const API_PARAMETERS: &[Field] = &[

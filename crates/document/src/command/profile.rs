@@ -6,9 +6,9 @@ use super::current::{kind_of, target_of};
 use super::profiler::ProfileFilter;
 use super::query_settings::shape_hash_of;
 use super::reply::short;
-use super::spec::{Field, FieldType, Privilege, Target};
+use super::spec::{Field, FieldType, Target};
 use crate::base::num::u64_of;
-use crate::base::{Error, Result};
+use crate::base::{Error, Need, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Element, Value};
 
 /// The commands of this file.
@@ -23,7 +23,17 @@ pub(super) const COMMANDS: &[Command] = &[Command::new(
     Field::optional("sampleRate", FieldType::Number),
     Field::optional("filter", FieldType::Any),
 ])
-.needs(&[Privilege::on_database("enableProfiler")])];
+.needs_by(needs)];
+
+/// What the command needs: to look at the settings is for all who may read what they bring about.
+fn needs(call: &Call<'_>) -> Result<Need> {
+    let change = Need::Action("enableProfiler", call.on_database());
+    let looks = call.request.body.first().is_some_and(|first| first.value.as_exact_i64() == Some(-1));
+    match looks && ["slowms", "sampleRate", "filter"].iter().all(|field| call.request.body.get(field).is_none()) {
+        true => Ok(Need::Any(vec![change, Need::Action("find", call.on_collection("system.profile"))])),
+        false => Ok(change),
+    }
+}
 
 /// What a filter changes.
 enum Filtered {

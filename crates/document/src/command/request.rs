@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use crate::base::{Need, On};
 use crate::bson::Document;
 
 /// A command.
@@ -29,29 +30,34 @@ pub struct Client {
     pub application: Option<String>,
     /// The user as `database.name`, if one has logged in.
     pub user: Option<String>,
-    /// What lists of databases and collections are limited to; nothing shows all.
-    pub visible: Option<Arc<dyn Visibility>>,
+    /// What the client may do; nothing where every client may do everything.
+    pub rights: Option<Arc<dyn Rights>>,
+    /// What the command needs that the client runs, where that was checked.
+    pub need: Option<Arc<Need>>,
 }
 
 impl Client {
-    /// Whether a list shows a database.
+    /// Whether the client has what something needs.
     #[must_use]
-    pub fn sees_database(&self, name: &str) -> bool {
-        self.visible.as_ref().is_none_or(|visible| visible.database(name))
-    }
-
-    /// Whether a list shows a collection.
-    #[must_use]
-    pub fn sees_collection(&self, database: &str, name: &str) -> bool {
-        self.visible.as_ref().is_none_or(|visible| visible.collection(database, name))
+    pub fn may(&self, need: &Need) -> bool {
+        self.rights.as_ref().is_none_or(|rights| need.is_met(&|action, on| rights.allows(action, on)))
     }
 }
 
-/// Which databases and collections a client may see in lists.
-pub trait Visibility: Debug + Send + Sync {
-    /// Whether the client may see a database.
-    fn database(&self, name: &str) -> bool;
+/// What a client may do.
+pub trait Rights: Debug + Send + Sync {
+    /// Whether the client may do something.
+    fn allows(&self, action: &str, on: &On) -> bool;
 
-    /// Whether the client may see a collection.
-    fn collection(&self, database: &str, name: &str) -> bool;
+    /// Whether the client may do anything in a database or to one of its collections.
+    fn reaches_database(&self, name: &str) -> bool;
+
+    /// Whether the client may do anything to a collection.
+    fn reaches_collection(&self, database: &str, name: &str) -> bool;
+
+    /// Whether the client has logged in as a user.
+    fn is_user(&self, database: &str, name: &str) -> bool;
+
+    /// Whether a user of the client has a role.
+    fn has_role(&self, database: &str, name: &str) -> bool;
 }

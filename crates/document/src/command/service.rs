@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::call::{Call, Reply, no_such_command};
+use super::call::{Call, Needs, Reply, no_such_command};
 use super::generic::{self, Generic};
+use super::needs::of_privileges;
 use super::operations::Operation;
 use super::parse;
 use super::profile;
@@ -15,7 +16,7 @@ use super::spec::{Access, Declaration};
 use super::state::{Counters, ServiceOptions, State};
 use super::table::table;
 use super::write_gate::Writing;
-use crate::base::{Error, ErrorCode, Interrupt, Result};
+use crate::base::{Error, ErrorCode, Interrupt, Need, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder};
 use crate::catalog::Namespace;
 use crate::database::Database;
@@ -67,6 +68,36 @@ impl Service {
     #[must_use]
     pub fn command(&self, name: &str) -> Option<&'static Declaration> {
         table().find(name)
+    }
+
+    /// What a command needs of its client, as it declares it: for a command of the library or of the server above it.
+    ///
+    /// # Errors
+    /// Those of the fields, which the command would return as well.
+    pub fn need(&self, command: &Declaration, needs: Option<Needs>, request: &Request<'_>) -> Result<Need> {
+        let is_own = needs.is_none();
+        let need = match needs.unwrap_or_else(|| table().needs(command.name)) {
+            Needs::By(need) => need,
+            // The fields say nothing, and are checked when the command runs.
+            Needs::Undeclared => return Ok(Need::NEVER),
+            Needs::Nothing | Needs::Login => return Ok(Need::NOTHING),
+            Needs::All(privileges) => return Ok(of_privileges(privileges, command, request)),
+        };
+        let fields = parse::check(command, generic::FIELDS, request)?;
+        let generic = if is_own { Generic::parse(command, &fields)? } else { Generic::default() };
+        let call = Call {
+            state: &self.state,
+            table: table(),
+            command,
+            request,
+            fields,
+            generic,
+            interrupt: Arc::new(Interrupt::after(Arc::clone(self.state.database.environment()), 0)),
+            now_ms: self.state.now_ms(),
+            scoped: Scoped::default(),
+            executes: false,
+        };
+        need(&call)
     }
 
     /// Closes cursors, transactions and sessions that have not been used for too long, and stores the counts of

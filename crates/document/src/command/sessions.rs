@@ -18,11 +18,14 @@ const ANY: Target = Target::Value(&[]);
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::new("startSession", ANY, "Begins a session.", start_session).any_fields(),
-    Command::new("endSessions", Target::Value(&[Kind::Array]), "Ends sessions.", end_sessions).stable(),
-    Command::new("refreshSessions", Target::Value(&[Kind::Array]), "Keeps sessions.", refresh_sessions).stable(),
+    Command::new("startSession", ANY, "Begins a session.", start_session).any_fields().needs_login(),
+    Command::new("endSessions", Target::Value(&[Kind::Array]), "Ends sessions.", end_sessions).needs_login().stable(),
+    Command::new("refreshSessions", Target::Value(&[Kind::Array]), "Keeps sessions.", refresh_sessions)
+        .needs_login()
+        .stable(),
     Command::new("killSessions", Target::Value(&[Kind::Array]), "Ends what runs in sessions.", kill_sessions)
-        .any_fields(),
+        .any_fields()
+        .needs_login(),
     Command::new("killAllSessions", Target::Value(&[Kind::Array]), "Ends what runs in users' sessions.", kill_all)
         .any_fields()
         .needs(&[Privilege::on_cluster("killAnySession")]),
@@ -34,12 +37,14 @@ pub(super) const COMMANDS: &[Command] = &[
     )
     .needs(&[Privilege::on_cluster("killAnySession")]),
     Command::new("commitTransaction", ANY, "Commits a transaction.", commit)
+        .needs_login()
         .fields(&[Field::optional("recoveryToken", FieldType::Object)])
         .writes()
         .in_transactions()
         .admin_only()
         .stable(),
     Command::new("abortTransaction", ANY, "Ends a transaction without its writes.", abort)
+        .needs_login()
         .fields(&[Field::optional("recoveryToken", FieldType::Object)])
         .writes()
         .in_transactions()

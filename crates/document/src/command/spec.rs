@@ -17,8 +17,8 @@ pub struct Declaration {
     pub any_fields: bool,
     /// What it does, a sentence.
     pub help: &'static str,
-    /// The privileges that it needs, all of them.
-    pub privileges: &'static [Privilege],
+    /// Whether a client may run it that has not logged in.
+    pub before_login: bool,
     /// Whether it reads or writes documents.
     pub access: Access,
     /// Whether a transaction may contain it.
@@ -30,7 +30,7 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// A command without fields, which anybody may run on any database.
+    /// A command without fields, which may be run on any database.
     #[must_use]
     pub const fn new(name: &'static str, target: Target, help: &'static str) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Declaration {
             fields: &[],
             any_fields: false,
             help,
-            privileges: &[],
+            before_login: false,
             access: Access::Neither,
             in_transaction: false,
             stable: false,

@@ -42,7 +42,7 @@ pub(super) const COMMANDS: &[Command] = &[
             Field::optional("max", FieldType::Object),
             Field::optional("estimate", FieldType::Bool),
         ])
-        .needs(&[Privilege::on_database("find")]),
+        .needs(&[Privilege::on_collection("find")]),
     Command::new("dbHash", Target::Value(&[]), "Gives hashes of the documents of collections.", db_hash)
         .aliases(&["dbhash"])
         .fields(&[

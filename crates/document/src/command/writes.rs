@@ -8,6 +8,7 @@ use super::commands::Command;
 use super::commits::Commits;
 use super::find::hint;
 use super::insert::check_statements;
+use super::needs::any_is_set;
 use super::parse::{check_field, is_absent};
 use super::reply::{append_write_errors, count};
 use super::spec::{Field, FieldType, Privilege, Target};
@@ -16,7 +17,7 @@ use super::statement_ids::StatementIds;
 use super::together::{TOGETHER_MAX, Together, may_be_together, run_together};
 use super::written::{Written, ends_command};
 use crate::base::num::u64_of;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Need, Result};
 use crate::bson::{Document, Fields, Kind, Value, ValueBuf};
 use crate::collation::Collation;
 use crate::collection::{DeleteStatement, UpdateResult, UpdateStatement};
@@ -41,7 +42,7 @@ pub(super) const COMMANDS: &[Command] = &[
             Field::optional("stmtIds", FieldType::Array),
             Field::optional("collectionUUID", FieldType::OneOf(&[Kind::Binary])),
         ])
-        .needs(&[Privilege::on_collection("update")])
+        .needs_by(update_needs)
         .writes()
         .in_transactions()
         .stable(),
@@ -59,6 +60,12 @@ pub(super) const COMMANDS: &[Command] = &[
         .in_transactions()
         .stable(),
 ];
+
+/// What an `update` needs, which inserts as well when one of its statements is an upsert.
+fn update_needs(call: &Call<'_>) -> Result<Need> {
+    let inserts = any_is_set(&call.documents("updates"), "upsert");
+    Ok(call.writes_need(if inserts { &["update", "insert"] } else { &["update"] }))
+}
 
 /// The fields of a statement of `update`.
 const UPDATE_FIELDS: &[Field] = &[

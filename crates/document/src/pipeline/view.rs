@@ -39,6 +39,7 @@ pub fn resolve(catalog: &Catalog, namespace: &Namespace, context: &Context) -> R
         }
         let Some((on, stages)) = &options.view else { break };
         let pipeline = parse(stages.view(), &context)?;
+        refuse_secrets(&resolved.namespace, on, &pipeline)?;
         resolved.pipeline = pipeline.then(&resolved.pipeline);
         resolved.namespace = Namespace::new(namespace.database(), on)?;
     }
@@ -79,8 +80,9 @@ pub fn check(catalog: &Catalog, namespace: &Namespace, options: &CollectionOptio
         let what = format!("a view definition cannot begin with {}, which reads no collection", stage.name());
         return Err(Error::new(ErrorCode::INVALID_NAMESPACE, what));
     }
-    let mut open = vec![(Namespace::new(namespace.database(), on)?, 1)];
-    push_namespaces(&mut open, namespace.database(), &pipeline, 1)?;
+    let read = read_by(namespace.database(), on, &pipeline)?;
+    refuse_secrets(namespace, on, &pipeline)?;
+    let mut open: Vec<_> = read.into_iter().map(|read| (read, 1)).collect();
     while let Some((next, depth)) = open.pop() {
         if next == *namespace {
             let what = format!("View cycle detected: {namespace} is on itself");
@@ -96,25 +98,34 @@ pub fn check(catalog: &Catalog, namespace: &Namespace, options: &CollectionOptio
                 let what = format!("View {namespace} has another collation than the view {next}");
                 return Err(Error::new(ErrorCode::OPTION_NOT_SUPPORTED_ON_VIEW, what));
             }
-            open.push((Namespace::new(next.database(), on)?, depth + 1));
             let pipeline = parse(stages.view(), &Context::default())?;
-            push_namespaces(&mut open, next.database(), &pipeline, depth + 1)?;
+            open.extend(read_by(next.database(), on, &pipeline)?.into_iter().map(|read| (read, depth + 1)));
         }
     }
     Ok(())
 }
 
-fn push_namespaces(
-    open: &mut Vec<(Namespace, usize)>,
-    database: &str,
-    pipeline: &Pipeline,
-    depth: usize,
-) -> Result<()> {
-    for namespace in pipeline.namespaces() {
-        let database = namespace.database.as_deref().unwrap_or(database);
-        open.push((Namespace::new(database, &namespace.collection)?, depth));
+/// The collections that a view reads: the one that it is on, and those of its stages.
+fn read_by(database: &str, on: &str, pipeline: &Pipeline) -> Result<Vec<Namespace>> {
+    let named = pipeline
+        .namespaces()
+        .into_iter()
+        .map(|namespace| Namespace::new(namespace.database.as_deref().unwrap_or(database), &namespace.collection));
+    std::iter::once(Namespace::new(database, on)).chain(named).collect()
+}
+
+/// Refuses a view that shows what proves passwords: rights on the view would be rights on that.
+fn refuse_secrets(view: &Namespace, on: &str, pipeline: &Pipeline) -> Result<()> {
+    let of = |database: Option<&str>, name: &str| Namespace::to_read(database.unwrap_or(view.database()), name).ok();
+    let named = pipeline.namespaces();
+    let named = named.iter().filter_map(|named| of(named.database.as_deref(), &named.collection));
+    match of(None, on).into_iter().chain(named).find(Namespace::holds_secrets) {
+        Some(secret) => {
+            let what = format!("the view {view} cannot read {secret}, which holds credentials or rights");
+            Err(Error::new(ErrorCode::INVALID_NAMESPACE, what))
+        }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The stages of a view as they were given.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use spinney_document::base::On;
 use spinney_document::bson::{Array, Document, DocumentBuilder};
 use spinney_document::{Error, ErrorCode, Result};
 
@@ -29,6 +30,8 @@ pub enum Resource {
 pub enum Target<'a> {
     /// The cluster.
     Cluster,
+    /// All databases; their collections in general.
+    AnyDatabase,
     /// A database; its collections in general.
     Database(&'a str),
     /// A collection of a database.
@@ -47,6 +50,17 @@ pub struct Privilege {
 /// Privileges, one for each resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Privileges(Vec<Privilege>);
+
+impl<'a> From<&'a On> for Target<'a> {
+    fn from(on: &'a On) -> Self {
+        match on {
+            On::Cluster => Self::Cluster,
+            On::AnyDatabase => Self::AnyDatabase,
+            On::Database(database) => Self::Database(database),
+            On::Collection { database, collection } => Self::Collection(database, collection),
+        }
+    }
+}
 
 impl Resource {
     /// The collections of a database; an empty name stands for all.
@@ -99,6 +113,7 @@ impl Resource {
         let within = |wanted: &str| database.is_empty() || database == wanted;
         match target {
             Target::Cluster => false,
+            Target::AnyDatabase => database.is_empty() && collection.is_empty(),
             Target::Database(wanted) => within(wanted) && collection.is_empty(),
             Target::Collection(wanted, name) if collection.is_empty() => within(wanted) && !name.starts_with("system."),
             Target::Collection(wanted, name) => within(wanted) && collection == name,

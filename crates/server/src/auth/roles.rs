@@ -63,6 +63,9 @@ const PROFILED: &[&str] = &[
 const USERS: Scope = Scope::Collection("admin", "system.users");
 const ROLES_KEPT: Scope = Scope::Collection("admin", "system.roles");
 
+/// The collection that tells in which form they are stored.
+const VERSION: Scope = Scope::Collection("admin", "system.version");
+
 const fn grant(actions: &'static [&'static str], scope: Scope) -> Grant {
     Grant { actions, scope }
 }
@@ -116,6 +119,7 @@ const ROLES: [Role; 18] = [
             grant(MANAGE_USERS, Scope::AnyDatabase),
             grant(READ, USERS),
             grant(READ, ROLES_KEPT),
+            grant(READ, VERSION),
             grant(&["listDatabases", "invalidateUserCache"], Scope::Cluster),
         ],
         &[],
@@ -155,6 +159,9 @@ const ROLES: [Role; 18] = [
             grant(MANAGE_USERS, Scope::AnyDatabase),
             grant(&["find"], USERS),
             grant(&["find"], ROLES_KEPT),
+            // Where mongorestore puts the users and roles of a dump.
+            grant(&["find"], Scope::Collection("admin", "tempusers")),
+            grant(&["find"], Scope::Collection("admin", "temproles")),
             grant(&["getParameter", "listDatabases", "serverStatus"], Scope::Cluster),
         ],
         &[],

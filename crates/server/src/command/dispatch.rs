@@ -121,7 +121,7 @@ fn try_run(server: &Server, session: &mut Session, incoming: &Incoming<'_>) -> R
     if incoming.body.get("help").as_ref().and_then(truth) == Some(true) {
         return Ok(help(command.declaration()));
     }
-    authorize::check(server, session, incoming, command.declaration(), command.before_login)?;
+    authorize::check(server, session, incoming, command.declaration(), Some(command.command.needs))?;
     role::check(server, incoming, command.declaration(), place)?;
     parse::check(command.declaration(), generic::FIELDS, &request(session, incoming))?;
     let mut call =
@@ -161,7 +161,7 @@ fn run_of_library(server: &Server, session: &mut Session, incoming: &Incoming<'_
     let Some(declared) = server.service.command(incoming.name()) else {
         return Ok(server.service.run(&request(session, incoming)));
     };
-    authorize::check(server, session, incoming, declared, false)?;
+    authorize::check(server, session, incoming, declared, None)?;
     role::check(server, incoming, declared, place)?;
     role::wait_to_read(server, incoming)?;
     let reply = match replica_documents::is_read(incoming) {

@@ -1,7 +1,9 @@
 //! `_mergeAuthzCollections`: the users and roles that `mongorestore` has put into collections of its own become those
 //! of the server.
 
+use spinney_document::base::{Need, On};
 use spinney_document::bson::DocumentBuilder;
+use spinney_document::command::Call as Asked;
 use spinney_document::{Error, Result};
 
 use super::spec::Call;
@@ -32,6 +34,24 @@ pub fn merge(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     accounts.touch();
     call.server.log.info("users and roles restored", &[("db", database.unwrap_or("*"))]);
     Ok(DocumentBuilder::new())
+}
+
+/// What `_mergeAuthzCollections` needs: to make any users and roles, to drop any with `drop`, and to read what it takes
+/// in.
+///
+/// # Errors
+/// None.
+pub fn needs(call: &Asked<'_>) -> Result<Need> {
+    let drops: &[&str] = if call.is_set("drop") { &["dropUser", "dropRole"] } else { &[] };
+    let makes = ["createUser", "createRole", "grantRole", "revokeRole"];
+    let all: Vec<_> = makes.iter().chain(drops).copied().collect();
+    let mut needs = vec![Need::actions(&all, &On::AnyDatabase)];
+    for name in ["tempUsersCollection", "tempRolesCollection"].iter().filter_map(|field| call.text(field)) {
+        if !name.is_empty() {
+            needs.push(Need::Action("find", On::namespace(name)));
+        }
+    }
+    Ok(Need::All(needs))
 }
 
 fn merge_from<T: Record>(

@@ -1,7 +1,9 @@
 //! Roles that clients define: `createRole`, `updateRole`, `dropRole`, `dropAllRolesFromDatabase`,
 //! `grantPrivilegesToRole`, `revokePrivilegesFromRole`, `grantRolesToRole`, `revokeRolesFromRole`; and `rolesInfo`.
 
+use spinney_document::base::{Need, On};
 use spinney_document::bson::{DocumentBuilder, Value};
+use spinney_document::command::Call as Asked;
 use spinney_document::{Error, ErrorCode, Result};
 
 use super::grants::{may_grant_privileges, roles_of};
@@ -152,6 +154,25 @@ pub fn info(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     }
     reply.close();
     Ok(reply)
+}
+
+/// What `rolesInfo` needs: to view the roles of the database of each role that it tells of, but for roles that the
+/// client's users have.
+///
+/// # Errors
+/// As [`info`].
+pub fn info_needs(call: &Asked<'_>) -> Result<Need> {
+    let view = |on| Need::Action("viewRole", on);
+    let Some(first) = call.request.body.first() else { return Ok(Need::NEVER) };
+    let database = call.request.database;
+    let named = match first.value {
+        value if value.kind().is_number() => return Ok(view(call.on_database())),
+        Value::Array(array) => array.values().map(|role| parse_role(role, database)).collect::<Result<Vec<_>>>()?,
+        value => vec![parse_role(value, database)?],
+    };
+    let rights = call.request.client.rights.as_ref();
+    let others = named.into_iter().filter(|role| !rights.is_some_and(|own| own.has_role(&role.database, &role.role)));
+    Ok(Need::All(others.map(|role| view(On::Database(role.database))).collect()))
 }
 
 /// The roles of the database.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use spinney_document::Result;
+use spinney_document::base::On;
 use spinney_document::bson::DocumentBuf;
-use spinney_document::command::Client;
+use spinney_document::command::{Client, Rights};
 
 use crate::auth::scram::Scram;
 use crate::auth::{Privileges, RoleName, User};
@@ -29,6 +30,8 @@ pub struct Session {
     pub logins: Vec<Login>,
     /// What their roles give together, as of a generation of the accounts.
     pub privileges: Arc<Privileges>,
+    /// The same, as commands ask for it.
+    pub rights: Arc<GrantedRights>,
     /// The generation of the accounts at which the roles were read.
     pub generation: u64,
     /// The login that has begun.
@@ -43,6 +46,37 @@ pub struct Session {
     pub carries_entries: bool,
     /// Whether a Unix socket or loopback connects the client.
     pub local: bool,
+}
+
+/// What the users of a connection may do.
+#[derive(Debug, Default)]
+pub struct GrantedRights {
+    privileges: Arc<Privileges>,
+    /// The users, each with its database.
+    users: Vec<(String, String)>,
+    roles: Vec<RoleName>,
+}
+
+impl Rights for GrantedRights {
+    fn allows(&self, action: &str, on: &On) -> bool {
+        self.privileges.allow(action, on.into())
+    }
+
+    fn reaches_database(&self, name: &str) -> bool {
+        self.privileges.reach_database(name)
+    }
+
+    fn reaches_collection(&self, database: &str, name: &str) -> bool {
+        self.privileges.reach_collection(database, name)
+    }
+
+    fn is_user(&self, database: &str, name: &str) -> bool {
+        self.users.iter().any(|(own_database, own)| own_database == database && own == name)
+    }
+
+    fn has_role(&self, database: &str, name: &str) -> bool {
+        self.roles.iter().any(|role| role.database == database && role.role == name)
+    }
 }
 
 /// A user who has logged in by a connection.
@@ -112,9 +146,11 @@ impl Session {
     pub fn set_logins(&mut self, logins: Vec<Login>, accounts: &Accounts, generation: u64) -> Result<()> {
         self.logins.clear();
         self.client.user = None;
-        self.privileges = Arc::default();
+        (self.privileges, self.rights) = (Arc::default(), Arc::default());
         let roles: Vec<RoleName> = logins.iter().flat_map(|login| login.roles.iter().cloned()).collect();
         self.privileges = Arc::new(accounts.granted(&roles)?.privileges);
+        let users = logins.iter().map(|login| (login.database.clone(), login.name.clone())).collect();
+        self.rights = Arc::new(GrantedRights { privileges: Arc::clone(&self.privileges), users, roles });
         self.generation = generation;
         self.client.user = logins.first().map(|login| User::key(&login.database, &login.name));
         self.logins = logins;

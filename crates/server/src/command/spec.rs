@@ -43,8 +43,6 @@ impl<'a> Incoming<'a> {
 pub struct Command {
     /// What is known of it before it runs, and what it does.
     pub command: library::Command<Run>,
-    /// Whether a client may run it before it has logged in.
-    pub before_login: bool,
     /// Whether only a server with test commands has it.
     pub test_only: bool,
 }

@@ -109,6 +109,7 @@ static COMMANDS: [Command; 42] = [
     ),
     of_tests(
         named("configureFailPoint", "Lets commands fail on purpose.", fail_point::configure)
+            .needs_login()
             .fields(&[Field::required("mode", ANY), Field::optional("data", FieldType::Object)])
             .admin_only(),
     ),
@@ -125,9 +126,12 @@ static COMMANDS: [Command; 42] = [
     ),
     of_users(
         plain("beginTransaction", "Begins a transaction of the connection.", open_transaction::begin)
+            .needs_login()
             .fields(&[Field::optional("isolation", FieldType::String)]),
     ),
-    of_users(plain("rollbackTransaction", "Ends the connection's transaction.", open_transaction::roll_back)),
+    of_users(
+        plain("rollbackTransaction", "Ends the connection's transaction.", open_transaction::roll_back).needs_login(),
+    ),
     of_all(plain("authenticate", "Logs in by the certificate of the connection.", sasl::authenticate).any_fields()),
     of_all(plain("logout", "Logs the users of the database out.", sasl::logout)),
     of_all(
@@ -144,7 +148,7 @@ static COMMANDS: [Command; 42] = [
         named("updateUser", "Changes a user.", users::update)
             .writes()
             .fields(&USER_FIELDS)
-            .needs(&[Privilege::on_database("changePassword"), Privilege::on_database("changeCustomData")]),
+            .needs_by(users::update_needs),
     ),
     of_users(named("dropUser", "Drops a user.", users::remove).writes().needs(&[Privilege::on_database("dropUser")])),
     of_users(
@@ -161,7 +165,7 @@ static COMMANDS: [Command; 42] = [
                 Field::optional("showAuthenticationRestrictions", FieldType::Bool),
                 Field::optional("filter", FieldType::Object),
             ])
-            .needs(&[Privilege::on_database("viewUser")]),
+            .needs_by(users::info_needs),
     ),
     of_users(
         named("grantRolesToUser", "Gives a user more roles.", users::grant)
@@ -182,7 +186,7 @@ static COMMANDS: [Command; 42] = [
                 Field::optional("showBuiltinRoles", FieldType::Bool),
                 Field::optional("showAuthenticationRestrictions", FieldType::Bool),
             ])
-            .needs(&[Privilege::on_database("viewRole")]),
+            .needs_by(roles::info_needs),
     ),
     of_users(
         named("createRole", "Creates a role.", roles::create)
@@ -212,11 +216,15 @@ static COMMANDS: [Command; 42] = [
     ),
     of_users(
         named("grantPrivilegesToRole", "Gives a role more privileges.", roles::grant_privileges)
+            // It checks that the client may grant each of the privileges.
+            .needs_login()
             .writes()
             .fields(&[Field::required("privileges", FieldType::Array)]),
     ),
     of_users(
         named("revokePrivilegesFromRole", "Takes privileges from a role.", roles::revoke_privileges)
+            // As before.
+            .needs_login()
             .writes()
             .fields(&[Field::required("privileges", FieldType::Array)]),
     ),
@@ -241,14 +249,7 @@ static COMMANDS: [Command; 42] = [
                 Field::optional("db", FieldType::String),
                 Field::optional("drop", FieldType::Bool),
             ])
-            .needs(&[
-                Privilege::on_database("createUser"),
-                Privilege::on_database("createRole"),
-                Privilege::on_database("grantRole"),
-                Privilege::on_database("revokeRole"),
-                Privilege::on_database("dropUser"),
-                Privilege::on_database("dropRole"),
-            ])
+            .needs_by(merge::needs)
             .admin_only(),
     ),
     of_users(
@@ -280,12 +281,12 @@ const fn rotated(name: &'static str, help: &'static str, run: Run) -> library::C
 
 /// A command of users.
 const fn of_users(command: library::Command<Run>) -> Command {
-    Command { command, before_login: false, test_only: false }
+    Command { command, test_only: false }
 }
 
-/// A command that a client may run before it has logged in.
+/// A command for clients that have not logged in too.
 const fn of_all(command: library::Command<Run>) -> Command {
-    Command { before_login: true, ..of_users(command) }
+    of_users(command.needs_nothing())
 }
 
 /// A command that only a server with test commands has.

@@ -1,7 +1,9 @@
 //! Users: `createUser`, `updateUser`, `dropUser`, `dropAllUsersFromDatabase`, `usersInfo`, `grantRolesToUser`,
 //! `revokeRolesFromUser`.
 
+use spinney_document::base::{Need, On};
 use spinney_document::bson::{DocumentBuf, DocumentBuilder, Value};
+use spinney_document::command::Call as Asked;
 use spinney_document::expr::Context;
 use spinney_document::query::Filter;
 use spinney_document::{Error, ErrorCode, Result};
@@ -87,6 +89,36 @@ pub fn update(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     })?;
     note(call, "user updated", &[("user", name)]);
     Ok(DocumentBuilder::new())
+}
+
+/// What `updateUser` needs for each of the fields that it changes: users may have the right to change their own.
+///
+/// # Errors
+/// None.
+pub fn update_needs(call: &Asked<'_>) -> Result<Need> {
+    let name = call.request.body.first().and_then(|first| first.value.as_str()).unwrap_or_default();
+    let own = call.request.client.rights.as_ref().is_some_and(|rights| rights.is_user(call.request.database, name));
+    let needs = |action| Need::Action(action, call.on_database());
+    let either = |any: &'static str, of_own: &'static str| {
+        let mut ways = vec![needs(any)];
+        ways.extend(own.then(|| needs(of_own)));
+        Need::Any(ways)
+    };
+    let has = |fields: &[&str]| fields.iter().any(|field| call.request.body.get(field).is_some());
+    let mut all = Vec::new();
+    if has(&["pwd", "mechanisms", "digestPassword"]) {
+        all.push(either("changePassword", "changeOwnPassword"));
+    }
+    if has(&["customData"]) {
+        all.push(either("changeCustomData", "changeOwnCustomData"));
+    }
+    if has(&["roles"]) {
+        all.push(needs("revokeRole"));
+    }
+    if has(&["authenticationRestrictions"]) {
+        all.push(needs("setAuthenticationRestriction"));
+    }
+    Ok(Need::All(all))
 }
 
 /// `dropUser`.
@@ -193,6 +225,27 @@ pub fn info(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     }
     reply.close();
     Ok(reply)
+}
+
+/// What `usersInfo` needs: to view the users of the database of each user that it tells of. Users may look at
+/// themselves, but not at what proves their passwords.
+///
+/// # Errors
+/// As [`info`].
+pub fn info_needs(call: &Asked<'_>) -> Result<Need> {
+    let view = |on| Need::Action("viewUser", on);
+    let Some(first) = call.request.body.first() else { return Ok(Need::NEVER) };
+    if first.value.as_document().is_some_and(|all| all.get("forAllDBs").is_some()) {
+        return Ok(view(On::AnyDatabase));
+    }
+    if first.value.kind().is_number() {
+        return Ok(view(call.on_database()));
+    }
+    let named = all_named(first.value, call.request.database)?;
+    let shows = call.is_set("showCredentials");
+    let rights = call.request.client.rights.as_ref().filter(|_| !shows);
+    let others = named.into_iter().filter(|(database, name)| !rights.is_some_and(|own| own.is_user(database, name)));
+    Ok(Need::All(others.map(|(database, _)| view(On::Database(database))).collect()))
 }
 
 fn append_user(reply: &mut DocumentBuilder, user: &User, credentials: bool, custom: bool) {

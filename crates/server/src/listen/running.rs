@@ -57,6 +57,8 @@ pub fn start(service: Service, settings: Settings, log: Log, sockets: Vec<Listen
     if let Some(first) = listening.first() {
         server.topology.set_address(first.address());
     }
+    // Dumps look for it: a database whose users are older has it before the first client connects.
+    let stored = server.topology.standing() == Standing::Primary && stores_schema(&server);
     let mut running =
         Running { server: Arc::clone(&server), listening: listening.clone(), threads: Vec::new(), metrics: None };
     for socket in listening {
@@ -78,12 +80,12 @@ pub fn start(service: Service, settings: Settings, log: Log, sockets: Vec<Listen
         let server = Arc::clone(&server);
         move || expire(&server)
     })?;
-    running.begin("housekeeping", move || keep_house(&server))?;
+    running.begin("housekeeping", move || keep_house(&server, stored))?;
     Ok(running)
 }
 
 /// Closes cursors that are not used and notes what was done, until the server ends.
-fn keep_house(server: &Server) {
+fn keep_house(server: &Server, mut schema_stored: bool) {
     server.history.take(server.service.state());
     while !server.ending.wait(SWEEP) {
         server.service.sweep();
@@ -91,6 +93,19 @@ fn keep_house(server: &Server) {
         if server.topology.standing() != Standing::Primary {
             // What the primary changed of users and roles came by the log.
             server.accounts.touch();
+        } else if !schema_stored {
+            schema_stored = stores_schema(server);
+        }
+    }
+}
+
+/// Stores the version of the form of users and roles, if there are any; whether it is stored.
+fn stores_schema(server: &Server) -> bool {
+    match server.accounts.store_schema(server.service.database()) {
+        Ok(there) => there,
+        Err(error) => {
+            server.log.warning("the version of users and roles cannot be stored", &[("error", error.message())]);
+            false
         }
     }
 }

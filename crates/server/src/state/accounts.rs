@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use spinney_document::bson::{Document, DocumentBuf};
 use spinney_document::{Database, Error, ErrorCode, Result};
 
+use super::auth_schema;
 use super::records::{Record, Records};
 use crate::auth::credentials::random_bytes;
 use crate::auth::{MemberKey, Privileges, Role, RoleName, User, roles};
@@ -135,6 +136,19 @@ impl Accounts {
             Some(member) => Ok(Some(member.clone())),
             None => self.users.find(key),
         }
+    }
+
+    /// Stores the version of the form of users and roles in a database whose users were made before the version was
+    /// stored with them; whether there are users or roles.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn store_schema(&self, database: &Database) -> Result<bool> {
+        let there = !self.users.are_none()? || !self.roles.are_none()?;
+        if there {
+            auth_schema::store(database)?;
+        }
+        Ok(there)
     }
 
     /// How often users and roles were changed.

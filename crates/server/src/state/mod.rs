@@ -1,6 +1,7 @@
 //! What the connections of a server share, each part guarding its own.
 
 pub mod accounts;
+pub mod auth_schema;
 pub mod connections;
 pub mod counters;
 pub mod ending;

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use spinney_document::{Collection, Database, Error, ErrorCode, Result};
 
+use super::auth_schema;
+
 /// What such a document is.
 pub trait Record: Sized {
     /// The collection.
@@ -102,6 +104,7 @@ impl<T: Record> Records<T> {
     /// # Errors
     /// [`Record::exists`]; those of the engine.
     pub fn add(&self, record: &T) -> Result<()> {
+        auth_schema::store(&self.database)?;
         let collection = self.database.collection_or_create(T::COLLECTION)?;
         let added = collection.insert_one(record.document().view());
         self.changed();
@@ -156,6 +159,7 @@ impl<T: Record> Records<T> {
                 new.push(with_unknown_fields(record.document().view(), document.view(), T::FIELDS));
             }
         }
+        auth_schema::store(&self.database)?;
         let collection = self.database.collection_or_create(T::COLLECTION)?;
         let merged = collection.transact(spinney_document::collection::WriteOptions::default(), |txn| {
             for old in collection.documents().filter(|_| drop) {

@@ -45,6 +45,11 @@ impl TestServer {
         Self::of(db, dir, change, sockets)
     }
 
+    /// A server of a database that is open.
+    pub(crate) fn over(db: Database, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::of(db, TempDir::new().unwrap(), change, |_| Vec::new())
+    }
+
     /// A server of a database on a simulated disk.
     pub(crate) fn on(disk: &SimEnv) -> Self {
         let options = spinney::Options::default().memory_bytes(4 << 20);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod auth;
+mod auth_schema;
 mod client;
 mod commands;
 mod disk;
