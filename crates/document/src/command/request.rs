@@ -31,6 +31,8 @@ pub struct Client {
     pub user: Option<String>,
     /// What lists of databases and collections are limited to; nothing shows all.
     pub visible: Option<Arc<dyn Visibility>>,
+    /// Whether the client may not move the cluster's time ahead, but for what clocks of servers may be apart.
+    pub keeps_clock: bool,
 }
 
 impl Client {
