@@ -4,6 +4,7 @@
 
 mod auth;
 mod client;
+mod clock;
 mod commands;
 mod disk;
 mod hostile;
