@@ -45,6 +45,8 @@ pub use tree::operator::{Add, MergeOperator};
 pub use tree::prefix::Prefix;
 pub use tree::salvage::LostRange;
 pub use txn::batch::{Change, decode_record};
+pub use txn::commit_clock::{CommitClock, VisibleTime};
+pub use txn::log_points::LogPoints;
 
 /// The examples of README and guide are tests.
 #[cfg(doctest)]

@@ -138,6 +138,8 @@ codes! {
     DIVIDE_BY_ZERO = 16608 "Location16608";
     NO_SUCH_KEY = 4 "NoSuchKey";
     INVALID_UUID = 207 "InvalidUUID";
+    CLUSTER_TIME_FAILS_RATE_LIMITER = 209 "ClusterTimeFailsRateLimiter";
+    TIME_PROOF_MISMATCH = 211 "TimeProofMismatch";
     API_VERSION_ERROR = 322 "APIVersionError";
     API_DEPRECATION_ERROR = 324 "APIDeprecationError";
     INTERRUPTED = 11601 "Interrupted";

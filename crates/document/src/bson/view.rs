@@ -78,7 +78,7 @@ pub enum Value<'a> {
 }
 
 /// Seconds since 1970 and an ordinal within the second; ordered by both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     /// Seconds since 1970.
     pub time: u32,

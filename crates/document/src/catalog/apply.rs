@@ -9,6 +9,7 @@ use super::follow::Followed;
 use super::registry::Catalog;
 use super::tables::table_options;
 use crate::base::{Error, ErrorCode, Result};
+use crate::bson::Timestamp;
 use crate::notes::Note;
 
 /// A commit that the members of a replica set have agreed on.
@@ -48,7 +49,9 @@ impl Catalog {
         let (changes, bytes) = decode_record(commit.record)?;
         let note = match bytes {
             [] => Note::default(),
-            bytes => Note::decode(bytes).filter(|note| note.position.is_none()).ok_or_else(|| corrupt("note"))?,
+            bytes => Note::decode(bytes)
+                .filter(|note| note.position.is_none() && note.time != Some(Timestamp::default()))
+                .ok_or_else(|| corrupt("note"))?,
         };
         let names: BTreeMap<TableId, &str> = commit.tables.iter().map(|(id, name)| (*id, &**name)).collect();
         let engine = self.engine();

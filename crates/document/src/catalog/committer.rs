@@ -14,9 +14,9 @@ use crate::notes::Note;
 /// Commits in place of the engine. A database that has one ([`with_committer`]) changes nothing of its collections,
 /// indexes and catalog but through it.
 ///
-/// An implementation prepares a transaction, has its record agreed on, and hands the record to the database of every
-/// member in the agreed order ([`apply`]); here with the [`PreparedCommit`], so that what the transaction holds is free
-/// again and memory agrees with what is stored.
+/// An implementation prepares a transaction, stamps it in its place among the others ([`PreparedCommit::stamp`]), has
+/// its record agreed on, and hands the record to the database of every member in the agreed order ([`apply`]); here
+/// with the [`PreparedCommit`], so that what the transaction holds is free again and memory agrees with what is stored.
 ///
 /// [`with_committer`]: crate::Database::with_committer
 /// [`apply`]: crate::catalog::Catalog::apply
@@ -153,10 +153,17 @@ pub struct PreparedCommit {
 }
 
 impl PreparedCommit {
-    /// The bytes of the changes and of the note: see [`spinney::Prepared::record`].
+    /// The bytes of the changes and of the note: see [`spinney::Prepared::record`]. They are complete when the commit
+    /// was [stamped](Self::stamp).
     #[must_use]
     pub fn record(&self) -> &[u8] {
         self.prepared.record()
+    }
+
+    /// Gives the commit its time, which its record has then. To be called when the commit has its place in the order
+    /// that the members agree on, under the latch that fixes that order: times have the same order.
+    pub fn stamp(&mut self) {
+        let _time = self.prepared.stamp();
     }
 
     /// The ids that the record has of tables, with their names.

@@ -111,8 +111,8 @@ impl Catalog {
         if copies {
             Recorder::put_session(batch, &self.table, note, position);
         }
-        self.recorder().writing(note.time, position, self.engine().log_end());
-        self.recorder().put_position(batch, &self.table, position);
+        self.recorder().writing(note.time, position, self.engine().log_end(), batch);
+        self.recorder().put_position(batch, &self.table, position, note.time);
     }
 
     /// After the commit is written: memory is as the rows and the note say.

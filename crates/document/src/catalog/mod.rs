@@ -51,6 +51,6 @@ pub use index_spec::{IndexChanges, IndexSpec, StorageSpec};
 pub use indexes::Added;
 pub use namespace::Namespace;
 pub use options::CollectionOptions;
-pub use record::{Past, Recorder, SessionListener, Since};
+pub use record::{Ahead, Past, Recorder, SessionListener, Since};
 pub use registry::{Catalog, Entry};
 pub use state::{AtRest, CollectionState, Index, IndexBuild, Schema, SchemaGuard, Uses};

@@ -3,7 +3,8 @@
 //! # Format
 //! Rows in the table of the catalog:
 //!
-//! - `#r`: the document `{time, lsn, position}` of the moment since which all commits have notes, while that is so.
+//! - `#r`: the document `{time, lsn, position, cut}` of the moment since which all commits have notes, while that is
+//!   so; `cut` where the clock was set back then.
 //! - `#h-<table>-<time>`, in hexadecimal digits: `{ns, n, uuid, time}` for each table of a collection that was dropped
 //!   or renamed then, as long as the log may have changes of before.
 //! - `#p`, on a member of a replica set: the position and the time of the newest commit that was applied, u64 each,
@@ -24,11 +25,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use spinney::{Batch, Durability, ErrorKind, Lsn, Table, TableId, Transaction, prefix_range};
+use spinney::{Batch, Durability, ErrorKind, LogPoints, Lsn, Table, TableId, Transaction, prefix_range};
 
 use super::counts::{COUNTS, numbers_of, pair};
 use crate::base::{Environment, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp, Value};
+use crate::notes::clock::{just_behind, millis};
 use crate::notes::{ClusterClock, Note, SessionNote};
 
 /// The first bytes of the keys of former names.
@@ -46,8 +48,11 @@ const SESSIONS: &str = "#s-";
 /// For how many seconds the notes of sessions are stored that a copy was made with.
 const SESSION_SECONDS: u32 = 30 * 60;
 
-/// The most positions of the log that are remembered by their time.
-const POINTS_MAX: usize = 100_000;
+/// How far ahead of the time of day the times of a database may be, in seconds; further ahead they are set back.
+const AHEAD_SECONDS_MAX: u32 = 24 * 3600 + 3600;
+
+/// What a member shows that has no commit of its set yet: the first time that is none of those which stand for no time.
+const TIME_MIN: Timestamp = Timestamp { time: 1, increment: 1 };
 
 /// How far apart two commits may be in time that stand in the log in the other order, in seconds.
 const DISORDER_SECONDS: u32 = 60;
@@ -76,20 +81,30 @@ pub struct Since {
     pub lsn: Lsn,
     /// On a member of a replica set: the position of the newest commit that was applied by then.
     pub position: u64,
+    /// Whether the history before was cut, because its times were far ahead of the time of day.
+    pub is_cut: bool,
+}
+
+/// A cluster time in a database that was far ahead of the time of day when it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// The time.
+    pub time: Timestamp,
+    /// Whether the clock was set back to the time of day, and the history of changes begins anew; else the database is
+    /// of a member of a replica set, whose other members have the time too, or open for reading only.
+    pub is_set_back: bool,
 }
 
 /// Gives commits their times, and keeps what readers of the log need to know.
 #[derive(Debug)]
 pub struct Recorder {
     clock: ClusterClock,
-    environment: Arc<dyn Environment>,
+    ahead: Option<Ahead>,
     since: Option<Since>,
     past: RwLock<Vec<Past>>,
     sessions: Mutex<Sessions>,
-    /// By times.
-    points: Mutex<Points<Timestamp>>,
     /// By the positions of commits of a replica set.
-    positions: Mutex<Points<u64>>,
+    positions: Mutex<LogPoints<u64>>,
     /// The newest position of a commit of a replica set that readers see; 0 when there was none.
     position: AtomicU64,
     /// How many copies of the database are made now. Held while a commit is written.
@@ -112,37 +127,6 @@ struct Sessions {
 
 /// What was done under the newest number of each session.
 type SessionNotes = HashMap<([u8; 16], String), SessionNote>;
-
-/// Positions before which nothing stands that is as late or later, in ascending order.
-#[derive(Debug)]
-struct Points<T>(Vec<(T, Lsn)>);
-
-impl<T: Copy + Ord> Points<T> {
-    const fn new() -> Self {
-        Self(Vec::new())
-    }
-
-    /// Adds a point, and forgets every second one when there are too many.
-    fn add(&mut self, at: T, lsn: Lsn) {
-        if self.0.len() == POINTS_MAX {
-            let mut number = 0;
-            self.0.retain(|_| {
-                number += 1;
-                number % 2 == 0
-            });
-        }
-        self.0.push((at, lsn));
-    }
-
-    fn last(&self) -> Option<T> {
-        self.0.last().map(|(at, _)| *at)
-    }
-
-    fn before(&self, at: T) -> Option<Lsn> {
-        let behind = self.0.partition_point(|(known, _)| *known <= at);
-        self.0.get(behind.checked_sub(1)?).map(|(_, lsn)| *lsn)
-    }
-}
 
 /// How many commits of a replica set are between two whose places in the log are remembered.
 const POSITIONS_STEP: u64 = 256;
@@ -170,49 +154,81 @@ impl Recorder {
     ///
     /// # Errors
     /// Those of the engine.
-    pub(super) fn open(engine: &spinney::Database, table: &Table, environment: Arc<dyn Environment>) -> Result<Self> {
-        let clock = ClusterClock::default();
+    pub(super) fn open(
+        engine: &spinney::Database,
+        table: &Table,
+        environment: &Arc<dyn Environment>,
+        is_member: bool,
+    ) -> Result<Self> {
+        let clock = ClusterClock::new(Arc::clone(environment), is_member);
         let options = engine.options();
         let keeps = options.log_keep_bytes > 0 || options.log_keep_time > Duration::ZERO;
         let stored = table.get(SINCE)?;
         let stored = stored.as_deref().and_then(Document::from_checked_bytes).and_then(since_of);
         let mut past = read_past(table)?;
-        past.iter().for_each(|past| clock.advance(past.until));
-        let mut seen = Seen { begin: stored.map(|since| (since.time, false)), ..Seen::default() };
+        let mut seen = Seen { begin: stored.map(|since| (since, false)), ..Seen::default() };
         let (position, time) = read_position(table)?;
-        clock.advance(time);
         if !engine.is_read_only() {
-            seen.read(engine, &clock)?;
-            read_sessions(engine, table, &mut seen.sessions, environment.now_ms())?;
+            seen.read(engine)?;
+            read_sessions(engine, table, &mut seen.sessions, millis(clock.wall()))?;
         }
         // A copy of a database has what the database had, and a log of its own.
         let is_of_log = |since: &Since| {
             engine.is_read_only() || engine.log_start() > since.lsn || seen.begin.is_some_and(|(_, met)| met)
         };
-        let since = match stored {
-            Some(since) if keeps && is_of_log(&since) => Some(since),
+        let stored_of_log = stored.filter(is_of_log);
+        let newest = past.iter().map(|past| past.until).chain(stored.map(|since| since.time)).chain([time]);
+        let times = seen.times(stored_of_log.is_some());
+        let newest = newest.fold(times.newest, Timestamp::max);
+        let ahead = (newest.time > clock.wall().time.saturating_add(AHEAD_SECONDS_MAX))
+            .then(|| Ahead { time: newest, is_set_back: !is_member && !engine.is_read_only() });
+        let is_set_back = ahead.is_some_and(|ahead| ahead.is_set_back);
+        // A member tells with each commit that it applies up to where it has those of the set.
+        let complete = if is_member && position > 0 { time } else { newest };
+        if !is_set_back {
+            clock.advance(newest);
+            clock.advance_visible(complete);
+        }
+        let since = match stored_of_log {
+            Some(since) if keeps && !is_set_back => Some(since),
             _ if keeps && !engine.is_read_only() => {
-                Some(begin(engine, table, (&clock, position), environment.now_ms())?)
+                // The time of day of a member says nothing of the commits that it lacks.
+                let tick = clock.tick();
+                let begins = if is_member { just_behind(complete.max(TIME_MIN)) } else { tick };
+                let since = Since { time: begins, lsn: engine.log_end(), position, is_cut: is_set_back };
+                Some(begin(engine, table, since)?)
             }
             _ => None,
         };
         if !engine.is_read_only() && (stored.is_some() || !past.is_empty()) {
-            let oldest = seen.oldest.filter(|_| keeps);
+            let oldest = times.oldest.filter(|_| keeps && !is_set_back);
             forget(engine, table, &mut past, oldest, stored.is_some() && !keeps)?;
         }
-        since.iter().for_each(|since| clock.advance(since.time));
-        clock.tick(environment.now_ms());
+        let begun = if is_member { Some(TIME_MIN) } else { since.map(|since| since.time) };
+        begun.into_iter().for_each(|begun| clock.advance_visible(begun));
         Ok(Self {
             clock,
-            environment,
+            ahead,
             since,
             past: RwLock::new(past),
-            points: Mutex::new(Points::new()),
-            positions: Mutex::new(Points::new()),
+            positions: Mutex::default(),
             position: AtomicU64::new(position),
             copies: RwLock::default(),
             sessions: Mutex::new(Sessions { kept: seen.sessions, listeners: Vec::new() }),
         })
+    }
+
+    /// A cluster time that was more than a day ahead of the time of day at open.
+    #[must_use]
+    pub const fn ahead(&self) -> Option<Ahead> {
+        self.ahead
+    }
+
+    /// No time is as late that was given honestly.
+    #[must_use]
+    pub fn far_ahead(&self) -> Timestamp {
+        let wall = self.clock.wall();
+        Timestamp { time: wall.time.saturating_add(AHEAD_SECONDS_MAX), ..wall }
     }
 
     /// The clock of the cluster time.
@@ -255,27 +271,25 @@ impl Recorder {
         self.since.is_some()
     }
 
-    /// The time of a commit that is made now.
+    /// A time for something that is no commit, later than all before.
     #[must_use]
-    pub fn tick(&self, engine: &spinney::Database) -> Timestamp {
-        let time = self.clock.tick(self.environment.now_ms());
-        if self.is_on() {
-            let mut points = self.points.lock();
-            if points.last().is_none_or(|last| last.time < time.time) {
-                points.add(time, engine.log_end());
-            }
-        }
-        time
+    pub fn tick(&self) -> Timestamp {
+        self.clock.tick()
     }
 
-    /// A commit of a replica set is going to be written, at this position of the log or behind it.
-    pub(super) fn writing(&self, time: Option<Timestamp>, position: u64, log_end: Lsn) {
+    /// Sets the note of a transaction. A note with a time gets that of the commit when the commit has its place in the
+    /// log, or among the commits of the replica set.
+    pub(crate) fn note(&self, txn: &mut Transaction, note: &Note) {
+        txn.note(note.encode());
+        if note.time.is_some() {
+            txn.stamp(self.clock.commits(), Note::TIME_AT);
+        }
+    }
+
+    /// A commit of a replica set is going to be written by a batch, at this position of the log or behind it.
+    pub(super) fn writing(&self, time: Option<Timestamp>, position: u64, log_end: Lsn, batch: &mut Batch) {
         if let Some(time) = time {
-            self.clock.advance(time);
-            let mut points = self.points.lock();
-            if points.last().is_none_or(|last| last.time < time.time) {
-                points.add(time, log_end);
-            }
+            batch.stamp_given(self.clock.commits(), time.bits());
         }
         let mut positions = self.positions.lock();
         if positions.last().is_none_or(|last| last.saturating_add(POSITIONS_STEP) <= position) {
@@ -295,12 +309,12 @@ impl Recorder {
         *self.copies.write() += 1;
         engine.sync()?;
         let (mut seen, mut batch) = (Seen::default(), Batch::new());
-        seen.read(engine, &self.clock)?;
+        seen.read(engine)?;
         // Those of the copy that this database began with.
-        read_sessions(engine, catalog, &mut seen.sessions, self.environment.now_ms())?;
+        read_sessions(engine, catalog, &mut seen.sessions, millis(self.clock.wall()))?;
         batch.delete_range(catalog, prefix_range(format!("{SESSIONS}e")));
         for (number, session) in (0_u64..).zip(seen.sessions.into_values()) {
-            let note = Note { time: Some(self.clock.last()), session: Some(session), ..Note::default() };
+            let note = Note { time: Some(self.clock.newest_commit()), session: Some(session), ..Note::default() };
             batch.put(catalog, format!("{SESSIONS}e{number:016x}"), note.encode());
         }
         Ok(engine.write(&batch)?)
@@ -320,8 +334,9 @@ impl Recorder {
     }
 
     /// Adds to a batch that a commit of a replica set is applied by it.
-    pub(super) fn put_position(&self, batch: &mut Batch, catalog: &Table, position: u64) {
-        batch.put(catalog, POSITION, pair(position, self.clock.last().bits()));
+    pub(super) fn put_position(&self, batch: &mut Batch, catalog: &Table, position: u64, time: Option<Timestamp>) {
+        let newest = self.clock.newest_commit().max(time.unwrap_or_default());
+        batch.put(catalog, POSITION, pair(position, newest.bits()));
     }
 
     /// Readers see the commits of the replica set up to a position.
@@ -345,7 +360,7 @@ impl Recorder {
     /// A position of the log before which no commit of a time or later stands, if one is remembered.
     #[must_use]
     pub fn position_before(&self, time: Timestamp) -> Option<Lsn> {
-        self.points.lock().before(time)
+        self.clock.commits().position_before(time.bits())
     }
 
     /// The name that a table's collection had at a time, when it has another one now or is dropped.
@@ -380,7 +395,9 @@ fn since_of(row: Document<'_>) -> Option<Since> {
     match (row.get("time")?, row.get("lsn")?) {
         (Value::Timestamp(time), lsn) => {
             let position = row.get("position").and_then(|position| position.as_exact_i64()).unwrap_or_default();
-            Some(Since { time, lsn: Lsn(lsn.as_exact_i64()?.cast_unsigned()), position: position.cast_unsigned() })
+            let lsn = Lsn(lsn.as_exact_i64()?.cast_unsigned());
+            let is_cut = row.get("cut") == Some(Value::Bool(true));
+            Some(Since { time, lsn, position: position.cast_unsigned(), is_cut })
         }
         _ => None,
     }
@@ -411,18 +428,17 @@ fn read_sessions(engine: &spinney::Database, table: &Table, sessions: &mut Sessi
 }
 
 /// Writes durably that commits have notes from now on.
-fn begin(
-    engine: &spinney::Database,
-    table: &Table,
-    (clock, position): (&ClusterClock, u64),
-    now_ms: i64,
-) -> Result<Since> {
-    let since = Since { time: clock.tick(now_ms), lsn: engine.log_end(), position };
+fn begin(engine: &spinney::Database, table: &Table, since: Since) -> Result<Since> {
     let row = doc! {
-        "time": Value::Timestamp(since.time), "lsn": since.lsn.0.cast_signed(), "position": position.cast_signed(),
+        "time": Value::Timestamp(since.time), "lsn": since.lsn.0.cast_signed(),
+        "position": since.position.cast_signed(), "cut": since.is_cut,
     };
     let mut txn = engine.begin();
     txn.put(table, SINCE, row.as_bytes())?;
+    if since.is_cut {
+        // Of a former member of a replica set: the time would be set back at each start.
+        txn.put(table, POSITION, pair(since.position, since.time.bits()))?;
+    }
     txn.note(Note { time: Some(since.time), ..Note::default() }.encode());
     txn.commit_with(Durability::Sync)?;
     Ok(since)
@@ -454,20 +470,37 @@ pub(super) fn past_of(table: TableId, row: Document<'_>) -> Option<Past> {
 /// What the notes in the log say.
 #[derive(Debug, Default)]
 struct Seen {
-    /// The time of the oldest commit that has one.
-    oldest: Option<Timestamp>,
     sessions: SessionNotes,
-    /// The time of the commit that began to record, and whether the log has it.
-    begin: Option<(Timestamp, bool)>,
+    /// The commit that began to record, and whether the log has it.
+    begin: Option<(Since, bool)>,
+    /// Of all commits.
+    all: Times,
+    /// Of those since records began.
+    since: Times,
+}
+
+/// The times of commits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    /// The first one in the log.
+    oldest: Option<Timestamp>,
+    newest: Timestamp,
+}
+
+impl Times {
+    fn add(&mut self, time: Timestamp) {
+        self.oldest.get_or_insert(time);
+        self.newest = self.newest.max(time);
+    }
 }
 
 impl Seen {
     /// Reads the whole log; again from its new start when it went on meanwhile.
-    fn read(&mut self, engine: &spinney::Database, clock: &ClusterClock) -> Result<()> {
+    fn read(&mut self, engine: &spinney::Database) -> Result<()> {
         let mut start = engine.log_start();
         loop {
             *self = Self { begin: self.begin, ..Self::default() };
-            match self.read_from(engine, clock, start) {
+            match self.read_from(engine, start) {
                 Err(error) if error.kind() == ErrorKind::Gone && engine.log_start() > start => {
                     start = engine.log_start();
                 }
@@ -476,13 +509,21 @@ impl Seen {
         }
     }
 
-    fn read_from(&mut self, engine: &spinney::Database, clock: &ClusterClock, start: Lsn) -> spinney::Result<()> {
+    /// The times that count. Those of before records began may be ahead of these, where the clock was set back then.
+    const fn times(&self, begins: bool) -> Times {
+        if begins { self.since } else { self.all }
+    }
+
+    fn read_from(&mut self, engine: &spinney::Database, start: Lsn) -> spinney::Result<()> {
         for commit in engine.changes(start)? {
-            let Some(note) = Note::decode(commit?.note()) else { continue };
+            let commit = commit?;
+            let Some(note) = Note::decode(commit.note()) else { continue };
             if let Some(time) = note.time {
-                clock.advance(time);
-                self.oldest.get_or_insert(time);
-                self.begin.iter_mut().for_each(|(begin, met)| *met |= *begin == time);
+                self.all.add(time);
+                if self.begin.is_none_or(|(begin, _)| begin.lsn <= commit.lsn) {
+                    self.since.add(time);
+                }
+                self.begin.iter_mut().for_each(|(begin, met)| *met |= begin.time == time);
             }
             note.session.into_iter().for_each(|session| remember(&mut self.sessions, session));
         }

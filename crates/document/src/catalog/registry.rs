@@ -141,7 +141,7 @@ impl Catalog {
         }
         drop(entries);
         let names = RwLock::default();
-        let recorder = Recorder::open(&engine, &table, Arc::clone(&environment))?;
+        let recorder = Recorder::open(&engine, &table, &environment, committer.is_some())?;
         let (changing, locking) = (Mutex::new(next), Arc::default());
         let catalog = Self {
             engine,
@@ -617,8 +617,9 @@ impl Catalog {
         self.commit(event, |txn, _| self.change_row(txn, number, schemas)).map(drop)
     }
 
-    /// Commits a change of the catalog durably, with a note of it, and returns its time. A write of multikey paths may
-    /// be in the way, which is then tried again.
+    /// Commits a change of the catalog durably, with a note of it, and returns a time just before its own, which is
+    /// later than what is written to the collections that it locks. A write of multikey paths may be in the way, which
+    /// is then tried again.
     pub(super) fn commit(
         &self,
         event: Option<DocumentBuf>,
@@ -627,10 +628,10 @@ impl Catalog {
         let events: Vec<DocumentBuf> = event.into_iter().collect();
         loop {
             let mut txn = self.engine.begin();
-            let time = self.recorder.tick(&self.engine);
+            let time = self.recorder.tick();
             write(&mut txn, time)?;
             if self.recorder.is_on() && !events.is_empty() {
-                txn.note(Note { time: Some(time), events: events.clone(), ..Note::default() }.encode());
+                self.recorder.note(&mut txn, &Note { time: Some(time), events: events.clone(), ..Note::default() });
             }
             match self.commit_transaction(txn, Some(Durability::Sync), None) {
                 Err(error) if error.is_conflict() => {}

@@ -8,6 +8,7 @@ use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Timestamp;
 use crate::catalog::Since;
 use crate::database::Database;
+use crate::notes::clock::just_behind;
 
 /// The label of an error behind which a stream cannot go on.
 pub(super) const NOT_RESUMABLE: &str = "NonResumableChangeStreamError";
@@ -51,11 +52,15 @@ impl Begin {
         let at = |lsn, time| Self { lsn, time, position: 0, behind: None, reaches: None };
         match start {
             Start::Now if is_member => {
-                // In this order: a commit that is behind the end of the log has no smaller position.
-                let lsn = engine.log_end();
+                // In this order: a commit that is under way now has no smaller position.
+                let (_, lsn) = recorder.clock().visible(engine);
                 Ok(Self { position: recorder.position() + 1, ..at(lsn, zero) })
             }
-            Start::Now => Ok(at(engine.log_end(), just_behind(recorder.tick(engine)))),
+            // Commits that are under way are shown.
+            Start::Now => {
+                let (time, lsn) = recorder.clock().visible(engine);
+                Ok(at(lsn, just_behind(time)))
+            }
             Start::Behind(token) => {
                 let (time, behind) = match token.kind {
                     TokenKind::Place => (token.time, None),
@@ -79,6 +84,9 @@ impl Begin {
                     Place::Lsn(lsn) => Ok(Self { behind, ..at(lsn, time) }),
                 }
             }
+            Start::At(time) if since.is_cut && (time < since.time || time > recorder.far_ahead()) => Err(lost(
+                "the cluster time was far ahead of the time of day, and was set back: history begins behind it",
+            )),
             // Nothing is known of before, and nothing is lost since.
             Start::At(time) if !is_member && time < since.time && oldest == since.lsn => Ok(at(oldest, since.time)),
             Start::At(time) if !is_member && time < since.time => Err(lost("the log does not reach back to the time")),
@@ -113,10 +121,6 @@ impl Begin {
         let is_before = matches!(at, Place::Position(position) if position < self.position);
         Ok(!is_before && time.is_none_or(|time| time >= self.time))
     }
-}
-
-fn just_behind(time: Timestamp) -> Timestamp {
-    Timestamp::from_bits(time.bits().saturating_add(1))
 }
 
 pub(super) fn lost(why: &str) -> Error {

@@ -232,7 +232,7 @@ impl Collection {
 
     /// A document ready to be stored, with the time in the place of timestamps that are 0.
     pub(super) fn prepare<'d>(&self, document: Document<'d>) -> Result<Prepared<'d>> {
-        match stamped(document, || self.catalog.recorder().tick(self.catalog.engine())) {
+        match stamped(document, || self.catalog.recorder().tick()) {
             None => prepare(document, || self.new_id()),
             Some(document) => Ok(Prepared::Changed(prepare(document.view(), || self.new_id())?.view().into())),
         }

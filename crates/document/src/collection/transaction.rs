@@ -15,7 +15,7 @@ use super::capped_write::CappedWrite;
 use super::claims::{Claims, Counted};
 use super::created::Created;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{DocumentBuf, Value};
+use crate::bson::{DocumentBuf, Timestamp, Value};
 use crate::catalog::index_entry::{EncodedId, IndexEntry};
 use crate::catalog::own::is_own_number;
 use crate::catalog::{Catalog, CollectionOptions, CollectionState, Index, IndexSpec, Namespace, Schema, SchemaGuard};
@@ -268,17 +268,16 @@ impl DocumentTransaction {
             return Err(Error::new(ErrorCode::ILLEGAL_OPERATION, what));
         }
         if has_written && !is_own {
-            let time = catalog.recorder().tick(catalog.engine());
             let changes = journal.map(Journal::finish);
             let note = Note {
-                time: changes.is_some().then_some(time),
+                time: changes.is_some().then(Timestamp::default),
                 session,
                 changes: changes.flatten(),
                 events: created.as_mut().map(|created| created.take_events()).unwrap_or_default(),
                 counts: added.iter().filter(|counted| counted.2 != 0).map(|counted| (counted.0, counted.2)).collect(),
                 ..Note::default()
             };
-            txn.note(note.encode());
+            catalog.recorder().note(&mut txn, &note);
         }
         let is_agreed_on = catalog.committer().is_some() && !is_own;
         if (is_agreed_on || is_own) && !held.iter().all(|(_, guard)| guard.is_current()) {

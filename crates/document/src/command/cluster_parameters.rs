@@ -83,7 +83,7 @@ fn set(call: &Call<'_>) -> Result<Reply> {
     let old = value_of(database, name)?;
     let new = checked(name, value, old.view())?;
     let mut stored = DocumentBuilder::new();
-    let time = database.catalog().recorder().tick(database.engine());
+    let time = database.catalog().recorder().tick();
     stored.append("_id", name).append("clusterParameterTime", Value::Timestamp(time)).append_all(new.view());
     let collection = database.collection_or_create(COLLECTION)?;
     let stored = stored.finish();

@@ -34,6 +34,8 @@ pub struct Client {
     pub rights: Option<Arc<dyn Rights>>,
     /// What the command needs that the client runs, where that was checked.
     pub need: Option<Arc<Need>>,
+    /// Whether the client may not move the cluster's time ahead, but for what clocks of servers may be apart.
+    pub keeps_clock: bool,
 }
 
 impl Client {

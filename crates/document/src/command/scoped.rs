@@ -7,6 +7,7 @@ use super::spec::{Access, Declaration};
 use crate::base::error::{RETRYABLE_WRITE_ERROR, TRANSIENT_TRANSACTION_ERROR};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Timestamp;
+use crate::notes::ClusterClock;
 use crate::session::{Scope, Session, SessionId};
 
 /// The commands whose writes are done once, however often they are sent.
@@ -15,8 +16,11 @@ const RETRYABLE: [&str; 5] = ["insert", "update", "delete", "findAndModify", "bu
 /// The commands that end a transaction.
 const ENDS: [&str; 2] = ["commitTransaction", "abortTransaction"];
 
-/// How far ahead of this server's a time may be that a client tells, in seconds.
-const AHEAD_SECONDS_MAX: u32 = 365 * 24 * 3600;
+/// How far ahead of the time of day a time may be that a client tells which may move the cluster's time, in seconds.
+const AHEAD_SECONDS_MAX: u32 = 24 * 3600;
+
+/// The same of other clients, in seconds: as far as clocks of servers may be apart.
+const DRIFT_SECONDS_MAX: u32 = 60;
 
 /// Finds where a command runs.
 ///
@@ -26,14 +30,9 @@ const AHEAD_SECONDS_MAX: u32 = 365 * 24 * 3600;
 pub(super) fn enter(call: &Call<'_>) -> Result<Scoped> {
     let (generic, sessions) = (&call.generic, &call.state.sessions);
     let clock = call.state.database.catalog().recorder().clock();
-    if let Some(time) = generic.cluster_time {
-        if time.time.saturating_sub(clock.last().time) > AHEAD_SECONDS_MAX {
-            let what = "a client's $clusterTime is more than a year ahead of this server's";
-            return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
-        }
-        clock.advance(time);
-    }
-    if generic.read_concern.after.is_some_and(|after| after > clock.last()) {
+    follow_clock(call, clock)?;
+    let now = || clock.last().max(clock.visible(call.state.database.engine()).0);
+    if generic.read_concern.after.is_some_and(|after| after > now()) {
         let what = "readConcern afterClusterTime value must not be greater than the current clusterTime";
         return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
     }
@@ -103,19 +102,66 @@ fn check_in_transaction(command: &Declaration, database: &str) -> Result<()> {
     Err(Error::new(ErrorCode::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, what))
 }
 
+/// Takes over the time that a client has heard of elsewhere. How far that may be ahead is measured from the time of
+/// day, and never from the clock that it moves.
+fn follow_clock(call: &Call<'_>, clock: &ClusterClock) -> Result<()> {
+    let Some(time) = call.generic.cluster_time.filter(|time| *time > clock.last()) else { return Ok(()) };
+    let is_limited = call.request.client.keeps_clock;
+    let most = if is_limited { DRIFT_SECONDS_MAX } else { AHEAD_SECONDS_MAX };
+    let wall = clock.wall();
+    if time.time <= wall.time.saturating_add(most) {
+        clock.advance(time);
+        return Ok(());
+    }
+    let told = format!("Timestamp({}, {})", time.time, time.increment);
+    Err(match is_limited {
+        true => {
+            let what = format!(
+                "the $clusterTime {told} is more than {most} seconds ahead of this server, and the client may not \
+                 advance the cluster time: send none, or one that this server has given"
+            );
+            Error::new(ErrorCode::TIME_PROOF_MISMATCH, what)
+        }
+        false => {
+            let what = format!(
+                "New cluster time, {told}, is too far from this node's wall clock time, Timestamp({}, {}): a client may \
+                 advance it to {most} seconds ahead",
+                wall.time, wall.increment
+            );
+            Error::new(ErrorCode::CLUSTER_TIME_FAILS_RATE_LIMITER, what)
+        }
+    })
+}
+
 /// The time of the snapshot that a command reads from: the one that it names, or a new one.
 fn snapshot_time(call: &Call<'_>) -> Result<Timestamp> {
     let recorder = call.state.database.catalog().recorder();
-    let engine = call.state.database.engine();
-    if let Some(at) = call.generic.read_concern.at {
-        if call.state.snapshots.at(at, call.now_ms).is_err() && at >= recorder.clock().last() {
-            recorder.clock().advance(at);
-            call.state.snapshots.add(at, engine.snapshot(), call.now_ms);
-        }
+    let (clock, engine) = (recorder.clock(), call.state.database.engine());
+    let Some(at) = call.generic.read_concern.at else {
+        let (snapshot, visible) = clock.snapshot(engine);
+        // Where commits have no times each snapshot has its own.
+        let at = if recorder.is_on() { visible } else { clock.tick() };
+        call.state.snapshots.add(at, snapshot, call.now_ms);
+        return Ok(at);
+    };
+    let kept = call.state.snapshots.at(at, call.now_ms);
+    if kept.is_ok() {
         return Ok(at);
     }
-    let at = recorder.tick(engine);
-    call.state.snapshots.add(at, engine.snapshot(), call.now_ms);
+    if at > clock.last().max(clock.visible(engine).0) {
+        let what = "readConcern atClusterTime value must not be greater than the current clusterTime";
+        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    }
+    let (snapshot, visible) = clock.snapshot(engine);
+    // Commits have times where they are recorded.
+    if !recorder.is_on() || clock.newest_commit() > at {
+        return kept.map(|_| at);
+    }
+    if visible < at {
+        let what = "this server does not have all commits up to the time yet: try again";
+        return Err(Error::new(ErrorCode::SNAPSHOT_UNAVAILABLE, what));
+    }
+    call.state.snapshots.add(at, snapshot, call.now_ms);
     Ok(at)
 }
 

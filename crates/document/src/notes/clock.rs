@@ -1,42 +1,98 @@
 //! The cluster time: a timestamp that only grows, near the time of day.
 //!
+//! A commit gets its time from the engine, together with its place in the log; on a member of a replica set it has the
+//! time that its primary gave it with its place among the commits of the set. A time that is shown to a client has no
+//! commit at or before it that is still under way.
+//!
 //! # Concurrency
-//! One atomic number. Commits take their times before they enter the log, so two that run at once may stand there in
-//! the other order.
+//! The latch of the engine's clock.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
+use spinney::{CommitClock, Lsn, Snapshot};
+
+use crate::base::Environment;
 use crate::bson::Timestamp;
 
 /// How many ordinals a millisecond has, so that a timestamp tells the milliseconds too.
 const PER_MILLISECOND: u32 = 2_000_000;
 
 /// A clock of timestamps.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ClusterClock {
-    /// The newest time that was given out.
-    last: AtomicU64,
+    clock: Arc<CommitClock>,
+    /// Whether commits get their times here, and not from the primary of a replica set.
+    goes_on: bool,
 }
 
 impl ClusterClock {
-    /// The next time: that of the day at `now_ms`, in milliseconds since 1970, or just behind the last one.
-    pub fn tick(&self, now_ms: i64) -> Timestamp {
-        let now = of_millis(now_ms).bits();
-        let next = |last: u64| Some(now.max(last.saturating_add(1)));
-        let before = self.last.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).unwrap_or_default();
-        Timestamp::from_bits(now.max(before.saturating_add(1)))
+    /// A clock by the time of day of an environment; of a member of a replica set, or of a server by itself.
+    #[must_use]
+    pub fn new(environment: Arc<dyn Environment>, is_member: bool) -> Self {
+        let clock = CommitClock::new(move || of_millis(environment.now_ms()).bits());
+        Self { clock: Arc::new(clock), goes_on: !is_member }
     }
 
-    /// The newest time that was given out.
+    /// The engine's clock, for transactions and batches.
+    #[must_use]
+    pub const fn commits(&self) -> &Arc<CommitClock> {
+        &self.clock
+    }
+
+    /// The next time, for what is no commit: that of the day, or just behind the last one.
+    #[must_use]
+    pub fn tick(&self) -> Timestamp {
+        Timestamp::from_bits(self.clock.tick())
+    }
+
+    /// The newest time that was given out or heard of. Commits up to it may be under way: [`Self::visible`] is what
+    /// clients are shown.
     #[must_use]
     pub fn last(&self) -> Timestamp {
-        Timestamp::from_bits(self.last.load(Ordering::Acquire))
+        Timestamp::from_bits(self.clock.last())
     }
 
-    /// Goes forward to a time that was seen elsewhere.
-    pub fn advance(&self, to: Timestamp) {
-        self.last.fetch_max(to.bits(), Ordering::AcqRel);
+    /// The time of the newest commit.
+    #[must_use]
+    pub fn newest_commit(&self) -> Timestamp {
+        Timestamp::from_bits(self.clock.newest_commit())
     }
+
+    /// The time of day.
+    #[must_use]
+    pub fn wall(&self) -> Timestamp {
+        Timestamp::from_bits(self.clock.wall())
+    }
+
+    /// Goes forward to a time that was given elsewhere.
+    pub fn advance(&self, to: Timestamp) {
+        self.clock.advance(to.bits());
+    }
+
+    /// Goes forward to the time of a commit that is visible, as are all before it.
+    pub(crate) fn advance_visible(&self, to: Timestamp) {
+        self.clock.advance_visible(to.bits());
+    }
+
+    /// The newest time that may be shown: commits up to it are visible, and no later one gets a time as early. With it
+    /// a position of the log in front of all later commits.
+    #[must_use]
+    pub fn visible(&self, engine: &spinney::Database) -> (Timestamp, Lsn) {
+        let visible = engine.visible_time(&self.clock, self.goes_on);
+        (Timestamp::from_bits(visible.time), visible.lsn)
+    }
+
+    /// A snapshot that has all commits up to a time, and none that is later.
+    #[must_use]
+    pub fn snapshot(&self, engine: &spinney::Database) -> (Snapshot, Timestamp) {
+        let (snapshot, visible) = engine.snapshot_with_time(&self.clock, self.goes_on);
+        (snapshot, Timestamp::from_bits(visible.time))
+    }
+}
+
+/// The next timestamp.
+pub fn just_behind(time: Timestamp) -> Timestamp {
+    Timestamp::from_bits(time.bits().saturating_add(1))
 }
 
 /// The first timestamp of a millisecond.
@@ -57,18 +113,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_grow_and_tell_the_millisecond() {
-        let clock = ClusterClock::default();
-        let first = clock.tick(1_700_000_000_123);
-        assert_eq!((first.time, millis(first)), (1_700_000_000, 1_700_000_000_123));
-        let second = clock.tick(1_700_000_000_123);
-        assert!(second > first);
-        assert_eq!(millis(second), 1_700_000_000_123);
-        // A clock that goes back.
-        assert!(clock.tick(1_600_000_000_000) > second);
-        assert!(clock.tick(1_700_000_000_124) > second);
-        clock.advance(Timestamp { time: 1_800_000_000, increment: 5 });
-        assert_eq!(clock.tick(0), Timestamp { time: 1_800_000_000, increment: 6 });
-        assert_eq!(clock.last().increment, 6);
+    fn times_tell_the_millisecond() {
+        for now in [0, 1_700_000_000_123, 1_700_000_000_999] {
+            assert_eq!(millis(of_millis(now)), now);
+        }
+        assert!(of_millis(1_700_000_000_124) > of_millis(1_700_000_000_123));
     }
 }

@@ -91,6 +91,9 @@ pub struct ChangeNote {
 }
 
 impl Note {
+    /// Where the encoded note has the time, if it has one.
+    pub const TIME_AT: usize = 1;
+
     /// Whether there is nothing in it.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -21,6 +21,7 @@
 //! empty: the range then begins at the first, or ends at the last, of all keys.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::key::{KEY_BYTES_MAX, check_key, check_value};
@@ -31,6 +32,7 @@ use crate::log::Base;
 use crate::tree::Limits;
 use crate::tree::memtable::EntryOffset;
 
+use super::commit_clock::{CommitClock, CommitTime};
 use super::repeated::repeated;
 
 /// The longest note in bytes.
@@ -49,7 +51,22 @@ pub struct Changes {
     note_bytes: usize,
     /// What an earlier payload of the log has of the encoded changes of logged tables and the note.
     base: Option<Base>,
+    stamp: Option<Stamp>,
 }
+
+/// The time that a commit gets with its place in the log.
+#[derive(Clone, Debug)]
+pub struct Stamp {
+    /// Who gives it.
+    pub clock: Arc<CommitClock>,
+    /// Which one.
+    pub time: CommitTime,
+    /// Where the note has it, in [`STAMP_BYTES`] bytes, when it is the next one.
+    at: usize,
+}
+
+/// The bytes of a time in a note, little-endian.
+pub const STAMP_BYTES: usize = 8;
 
 /// The changes of tables of one kind.
 #[derive(Clone, Debug, Default)]
@@ -169,7 +186,7 @@ impl Changes {
         if note.len() > NOTE_BYTES_MAX {
             return Err(Error::invalid(format!("a note has up to {NOTE_BYTES_MAX} bytes, not {}", note.len())));
         }
-        self.base = None;
+        (self.base, self.stamp) = (None, None);
         let end = self.changes_end();
         self.logged.bytes.truncate(end);
         if !note.is_empty() {
@@ -177,6 +194,38 @@ impl Changes {
         }
         self.note_bytes = self.logged.bytes.len() - end;
         Ok(())
+    }
+
+    /// Has the commit stamped by a clock, which writes the next time into the note at an offset when the commit has its
+    /// place in the log. A later note forgets it.
+    ///
+    /// # Errors
+    /// `Invalid` when the note has no [`STAMP_BYTES`] bytes there.
+    pub fn stamp_next(&mut self, clock: &Arc<CommitClock>, at: usize) -> Result<()> {
+        if self.note().len().checked_sub(STAMP_BYTES).is_none_or(|last| at > last) {
+            return Err(Error::invalid("the time of a commit lies beyond its note"));
+        }
+        self.base = None;
+        self.stamp = Some(Stamp { clock: Arc::clone(clock), time: CommitTime::Next, at });
+        Ok(())
+    }
+
+    /// Has a clock hear of the commit's time, which was given elsewhere, when the commit has its place in the log.
+    pub fn stamp_given(&mut self, clock: &Arc<CommitClock>, time: u64) {
+        self.stamp = Some(Stamp { clock: Arc::clone(clock), time: CommitTime::Given(time), at: 0 });
+    }
+
+    /// How the commit is stamped, if it is.
+    #[must_use]
+    pub const fn stamp(&self) -> Option<&Stamp> {
+        self.stamp.as_ref()
+    }
+
+    /// Where [`Self::logged`] has the time that the commit gets with its place, if it has one.
+    #[must_use]
+    pub fn stamp_at(&self) -> Option<usize> {
+        let stamp = self.stamp.as_ref().filter(|stamp| stamp.time == CommitTime::Next)?;
+        Some(self.logged.bytes.len() - self.note().len() + stamp.at)
     }
 
     /// The note; empty when there is none.
@@ -303,7 +352,8 @@ impl Changes {
     pub fn clear(&mut self) {
         self.logged.clear();
         self.unlogged.clear();
-        (self.erases, self.makes_room, self.note_bytes, self.base) = (false, false, 0, None);
+        (self.erases, self.makes_room, self.note_bytes) = (false, false, 0);
+        (self.base, self.stamp) = (None, None);
     }
 
     /// The changes in the order of their seqnums: those of logged tables first, each kind in the order in which it was

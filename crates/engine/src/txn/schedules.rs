@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shuttle::thread;
 
+use super::commit_clock::{CommitClock, CommitPlace, CommitTime};
 use super::publish::{Publisher, Seqnums};
 use super::snapshots::Snapshots;
 use crate::base::sync::{Mutex, check};
@@ -70,6 +71,65 @@ fn every_schedule_of_commits_publishes_them_in_order_and_ends() {
         threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(shared.snapshots.published(), SeqNum(THREADS * COMMITS));
         assert_eq!(shared.snapshots.count(), 0);
+    });
+}
+
+/// Commits that a clock stamps, and what readers are shown meanwhile.
+struct Stamped {
+    shared: Shared,
+    clock: CommitClock,
+    /// The times of the commits, in the order of their seqnums.
+    times: Mutex<Vec<u64>>,
+}
+
+impl Stamped {
+    fn commit(&self) {
+        let before = self.show();
+        let (seqnum, time) = {
+            let mut next = self.shared.next.lock();
+            *next += 1;
+            let place =
+                CommitPlace { seqnum: SeqNum(*next), before: Lsn(*next), published: self.shared.snapshots.published() };
+            let time = self.clock.stamp(place, CommitTime::Next);
+            self.times.lock().push(time);
+            (*next, time)
+        };
+        assert!(time > before, "{time} follows {before}, which was shown before");
+        thread::yield_now();
+        assert!(self.shared.publisher.complete(Seqnums::one(SeqNum(seqnum)), Lsn(0), &self.shared.snapshots));
+        assert!(self.show() >= time, "a later reply has the time of the commit");
+    }
+
+    /// A snapshot with its time: it has the commits up to that, no other one, and readers of the log begin in front of
+    /// those.
+    fn show(&self) -> u64 {
+        let snapshots = &self.shared.snapshots;
+        let end = Lsn(u64::MAX);
+        let (shown, seen) = self.clock.look(true, || (snapshots.published(), end, snapshots.published()));
+        thread::yield_now();
+        let times = self.times.lock().clone();
+        assert!(times.is_sorted_by(|first, second| first < second), "{times:?}");
+        for (seqnum, time) in (1..).zip(times) {
+            assert_eq!(time <= shown.time, seqnum <= seen.0, "{time} of {seqnum}, {shown:?} with {seen:?}");
+            assert!(
+                time <= shown.time || seqnum >= shown.lsn.0 || shown.lsn == end,
+                "{seqnum} is not read from {shown:?}"
+            );
+        }
+        shown.time
+    }
+}
+
+#[test]
+fn in_every_schedule_a_time_that_is_shown_is_complete() {
+    check(|| {
+        let stamped = Stamped { shared: Shared::default(), clock: CommitClock::new(|| 7), times: Mutex::default() };
+        let stamped = Arc::new(stamped);
+        let threads = (0..THREADS).map(|_| {
+            let stamped = Arc::clone(&stamped);
+            thread::spawn(move || (0..COMMITS).for_each(|_| stamped.commit()))
+        });
+        threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
 

@@ -254,9 +254,22 @@ impl Core {
     /// `NotPrimary` when it is in no log; `Interrupted` when its fate is not known, and this node leads no more;
     /// `Ended`.
     pub(crate) async fn propose(&self, term: u64, payload: Vec<u8>) -> Result<()> {
+        self.propose_in_turn(term, payload, ()).await
+    }
+
+    /// As [`Self::propose`]; drops `turn` when the entry has its place behind those that were proposed before.
+    ///
+    /// # Errors
+    /// As [`Self::propose`].
+    pub(crate) async fn propose_in_turn<T>(&self, term: u64, payload: Vec<u8>, turn: T) -> Result<()> {
         let mut standing = self.watch();
         let lost = standing.wait_for(|standing| standing.leading != Some(term));
-        let proposed = self.consensus()?.propose(term, payload);
+        let consensus = self.consensus()?;
+        let proposed = async {
+            let fate = consensus.propose(term, payload).await?;
+            drop(turn);
+            Ok::<_, Error>(fate.await)
+        };
         let outcome = tokio::select! {
             biased;
             outcome = proposed => outcome?,

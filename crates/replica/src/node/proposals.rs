@@ -8,7 +8,8 @@
 //!
 //! # Concurrency
 //! The threads that commit add to the last group under a latch, within which that of the pending commits is taken.
-//! Tasks of the runtime take the first group.
+//! Tasks of the runtime take the first group, each in its turn, which ends when the group has its place in the log: the
+//! times that commits get under the latch are in the order of the log.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -48,6 +49,9 @@ pub(crate) trait Recorded {
     /// Its changes and its note.
     fn record(&self) -> &[u8];
 
+    /// Gives it its time: it has its place among the commits of its primary.
+    fn stamp(&mut self);
+
     /// The ids that the record uses, with the names of the tables.
     fn tables(&self) -> impl Iterator<Item = (TableId, &str)>;
 }
@@ -55,6 +59,10 @@ pub(crate) trait Recorded {
 impl Recorded for PreparedCommit {
     fn record(&self) -> &[u8] {
         self.record()
+    }
+
+    fn stamp(&mut self) {
+        self.stamp();
     }
 
     fn tables(&self) -> impl Iterator<Item = (TableId, &str)> {
@@ -66,6 +74,8 @@ impl Recorded for PreparedCommit {
 #[derive(Debug, Default)]
 pub(crate) struct Proposals {
     state: Mutex<State>,
+    /// Whose turn it is to take a group and to propose it.
+    turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -118,11 +128,12 @@ impl Proposals {
         self: &Arc<Self>,
         core: &Arc<Core>,
         runtime: &Handle,
-        commit: Proposed<H>,
+        mut commit: Proposed<H>,
         pending: &PendingCommits<H>,
     ) -> (Told, oneshot::Receiver<()>) {
         let (sender, told) = oneshot::channel();
         let mut state = self.state.lock();
+        commit.commit.stamp();
         if !state.groups.back().is_some_and(|group| group.takes(&commit)) {
             let commits = CommitsBuilder::new(core.identity);
             state.groups.push_back(Group { term: commit.term, commits, told: Vec::new() });
@@ -143,8 +154,10 @@ impl Proposals {
 
     /// Proposes groups until none waits.
     async fn propose_waiting(self: Arc<Self>, core: Arc<Core>) {
-        while let Some(group) = self.next() {
-            let proposed = core.propose(group.term, group.commits.finish()).await;
+        loop {
+            let turn = self.turn.lock().await;
+            let Some(group) = self.next() else { return };
+            let proposed = core.propose_in_turn(group.term, group.commits.finish(), turn).await;
             self.state.lock().end(group.told.len());
             for told in group.told {
                 // The thread may have heard of it by the one that applied it.

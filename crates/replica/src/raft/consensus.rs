@@ -145,16 +145,21 @@ impl Consensus {
         Appends::new(&self.raft)
     }
 
-    /// Proposes an entry, if this member leads in the term; returns when its fate is known, or will not be known here.
-    pub(crate) async fn propose(&self, term: u64, payload: Vec<u8>) -> Result<Outcome> {
+    /// Proposes an entry, if this member leads in the term, and returns when it has its place behind those that were
+    /// proposed before; then what tells its fate, when that is known, or will not be known here.
+    pub(crate) async fn propose(&self, term: u64, payload: Vec<u8>) -> Result<impl Future<Output = Outcome> + use<>> {
         let (responder, complete) = ProgressResponder::complete_only();
         let expected = LeaderId::<u64, u64>::new(term, 0).to_committed();
         let write = self.raft.write(Payload(payload.into())).responder(responder).with_leader(expected);
         write.await.map_err(ended)?;
-        Ok(match complete.await {
-            Ok(Ok(_)) => Outcome::Applied,
-            Ok(Err(ClientWriteError::ForwardToLeader(_) | ClientWriteError::PreconditionFailed(_))) => Outcome::Refused,
-            Ok(Err(_)) | Err(_) => Outcome::Unknown,
+        Ok(async {
+            match complete.await {
+                Ok(Ok(_)) => Outcome::Applied,
+                Ok(Err(ClientWriteError::ForwardToLeader(_) | ClientWriteError::PreconditionFailed(_))) => {
+                    Outcome::Refused
+                }
+                Ok(Err(_)) | Err(_) => Outcome::Unknown,
+            }
         })
     }
 

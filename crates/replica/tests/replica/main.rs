@@ -5,6 +5,7 @@
 mod failover;
 mod members;
 mod mesh;
+mod order;
 mod refusals;
 mod resync;
 mod set;

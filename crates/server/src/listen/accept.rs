@@ -117,6 +117,7 @@ fn run(server: &Server, transport: Arc<Transport>, tls: Option<&Tls>, seat: &Sea
         }
     };
     let mut session = Session::new(seat.number, address, local);
+    session.client.keeps_clock = server.settings.auth;
     session.subject = channel.subject();
     let network = &server.service.state().network;
     network.connections.fetch_add(1, Ordering::Relaxed);

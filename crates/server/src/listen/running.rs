@@ -44,6 +44,24 @@ pub struct Running {
     metrics: Option<SocketAddr>,
 }
 
+/// Warns of a database whose cluster time is far ahead of the time of day.
+fn warn_of_times_ahead(server: &Server) {
+    let Some(ahead) = server.service.database().catalog().recorder().ahead() else { return };
+    let time = format!("Timestamp({}, {})", ahead.time.time, ahead.time.increment);
+    let what = match ahead.is_set_back {
+        true => {
+            "the cluster time of the database was more than a day ahead of the time of day, and was set back: resume \
+             tokens and times of before answer ChangeStreamHistoryLost (286), so change streams must be opened anew, and \
+             what follows them must copy the collections again; new events have times of today"
+        }
+        false => {
+            "the cluster time of the database is more than a day ahead of the time of day, and stays: the other members \
+             of the replica set have it too; restore a dump to a new set to have times of today"
+        }
+    };
+    server.log.warning(what, &[("time", &time)]);
+}
+
 /// Starts a server on sockets.
 ///
 /// # Errors
@@ -53,6 +71,7 @@ pub fn start(service: Service, settings: Settings, log: Log, sockets: Vec<Listen
     // A service that several servers have lists the commands of the first.
     drop(service.state().others.set(commands));
     let server = Arc::new(Server::new(service, settings, log));
+    warn_of_times_ahead(&server);
     let listening: Vec<_> = sockets.into_iter().map(Arc::new).collect();
     if let Some(first) = listening.first() {
         server.topology.set_address(first.address());

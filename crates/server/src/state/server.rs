@@ -18,7 +18,7 @@ use super::replica::Replica;
 use super::settings::Settings;
 use super::topology::Topology;
 
-use crate::base::clock::{monotonic, now_ms};
+use crate::base::clock::monotonic;
 use crate::base::log::Log;
 
 /// How long a message may take beside the time of its bytes while others wait for memory.
@@ -89,11 +89,10 @@ impl Server {
         self.settings.replica.as_deref()
     }
 
-    /// The time that replies of a replica set carry: that of the last commit.
+    /// The time that replies of a replica set carry: all commits up to it are visible, and no later one gets it.
     #[must_use]
     pub fn cluster_time(&self) -> Timestamp {
-        let clock = self.service.database().catalog().recorder().clock();
-        let last = clock.last();
-        if last.time == 0 { clock.tick(now_ms()) } else { last }
+        let database = self.service.database();
+        database.catalog().recorder().clock().visible(database.engine()).0
     }
 }

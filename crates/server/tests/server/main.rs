@@ -5,6 +5,7 @@
 mod auth;
 mod auth_schema;
 mod client;
+mod clock;
 mod commands;
 mod disk;
 mod hostile;

@@ -98,11 +98,12 @@ impl Commits {
 impl Committer for Commits {
     fn commit(&self, commit: Pending) -> Result<()> {
         let must_wait = commit.must_wait();
-        let prepared = commit.prepare()?;
+        let mut prepared = commit.prepare()?;
         self.take_turn()?;
+        let mut entries = self.agreement.0.lock().unwrap();
+        prepared.stamp();
         let tables = prepared.tables().map(|(id, name)| (id, name.to_owned())).collect();
         let entry = Entry::Commit { record: prepared.record().to_vec(), tables };
-        let mut entries = self.agreement.0.lock().unwrap();
         entries.push(entry.clone());
         if self.gives_up.load(Ordering::Relaxed) && !must_wait {
             self.given_up.lock().unwrap().push((entries.len() - 1, prepared));

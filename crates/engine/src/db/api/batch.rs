@@ -17,6 +17,7 @@ use crate::db::state::options::Durability;
 use crate::db::state::table::TableState;
 use crate::tree::Limits;
 use crate::txn::batch::{Change, Changes, decode_record, put_record_header};
+use crate::txn::commit_clock::CommitClock;
 
 use super::handle::DatabaseHandle;
 use super::key_range::{KeyRange, limits};
@@ -188,6 +189,18 @@ impl Batch {
     /// A commit whose note is longer than 64 MiB is refused with `Invalid`.
     pub fn note(&mut self, note: impl AsRef<[u8]>) {
         if let Err(error) = self.changes.set_note(note.as_ref()) {
+            self.refused.get_or_insert(error);
+        }
+    }
+
+    /// Has a clock hear of the time of the commit, which was given elsewhere: readers of the clock find the commit
+    /// visible when they see its time. Times that are given so ascend in the order of the commits.
+    pub fn stamp_given(&mut self, clock: &Arc<CommitClock>, time: u64) {
+        self.changes.stamp_given(clock, time);
+    }
+
+    pub(super) fn stamp_next(&mut self, clock: &Arc<CommitClock>, at: usize) {
+        if let Err(error) = self.changes.stamp_next(clock, at) {
             self.refused.get_or_insert(error);
         }
     }

@@ -24,6 +24,7 @@ use crate::log::ReplayProgress;
 use crate::table::TableOptions;
 use crate::tree::compaction_filter::CompactionFilter;
 use crate::tree::operator::MergeOperator;
+use crate::txn::commit_clock::{CommitClock, VisibleTime};
 
 use super::batch::Batch;
 use super::change_feed::ChangeFeed;
@@ -387,6 +388,27 @@ impl Database {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(self.handle.clone())
+    }
+
+    /// The newest time of a clock up to which all commits that it stamps are visible, and no later commit gets one as
+    /// early. `goes_on` says that commits get their times here ([`Transaction::stamp`]), not elsewhere
+    /// ([`Batch::stamp_given`]): while none is under way the time is that of the day.
+    #[must_use]
+    pub fn visible_time(&self, clock: &CommitClock, goes_on: bool) -> VisibleTime {
+        let core = self.core();
+        clock.look(goes_on, || (core.state.snapshots.published(), core.commits.log.durable(), ())).0
+    }
+
+    /// A view of all tables as they are now, with its time by a clock: it has all commits up to that time and none that
+    /// is later. `goes_on` is that of [`Self::visible_time`].
+    #[must_use]
+    pub fn snapshot_with_time(&self, clock: &CommitClock, goes_on: bool) -> (Snapshot, VisibleTime) {
+        let log = &self.core().commits.log;
+        let (time, snapshot) = clock.look(goes_on, || {
+            let snapshot = self.snapshot();
+            (snapshot.seqnum(), log.durable(), snapshot)
+        });
+        (snapshot, time)
     }
 
     /// Applies a batch atomically, without looking at what it overwrites, with the database's

@@ -4,9 +4,12 @@
 //! checked and its keys are locked here, its record goes to the others, and all apply the same record
 //! ([`Batch::append_record`]). This is the first phase of a two-phase commit (Gray 1978).
 
+use std::sync::Arc;
+
 use crate::base::{Error, ErrorKind, Result, TableId};
 use crate::db::commit::validation::Seen;
-use crate::txn::batch::Change;
+use crate::txn::batch::{Change, STAMP_BYTES};
+use crate::txn::commit_clock::CommitClock;
 use crate::txn::locks::Target;
 
 use super::row_locks::RowLocks;
@@ -20,6 +23,8 @@ pub struct Prepared {
     /// Where the note begins, which is the end of the record.
     note_at: usize,
     tables: Vec<(TableId, String)>,
+    /// The clock that stamps the commit, and where the record has the time.
+    stamp: Option<(Arc<CommitClock>, usize)>,
     _locks: Option<RowLocks>,
 }
 
@@ -29,6 +34,17 @@ impl Prepared {
     #[must_use]
     pub fn record(&self) -> &[u8] {
         &self.record
+    }
+
+    /// Stamps the commit, if the transaction [asks for that](Transaction::stamp): the record has the next time of the
+    /// clock then. To be called when the commit has its place in the order that the program gives it, under the latch
+    /// that fixes that order; until then the record has what the note had there. The program hands the time to the
+    /// clock again with the batch that it commits ([`Batch::stamp_given`](crate::Batch::stamp_given)).
+    pub fn stamp(&mut self) -> Option<u64> {
+        let (clock, at) = self.stamp.as_ref()?;
+        let time = clock.tick();
+        self.record[*at..*at + STAMP_BYTES].copy_from_slice(&time.to_le_bytes());
+        Some(time)
     }
 
     /// The note of the transaction; empty when it has none.
@@ -102,7 +118,10 @@ impl Transaction {
         let tables = tables.iter().map(|table| (table.id, table.name.clone())).collect();
         let record = changes.record();
         let note_at = record.len() - changes.note().len();
-        Ok(Prepared { record, note_at, tables, _locks: locks })
+        let front = record.len() - changes.logged().len();
+        let stamp = changes.stamp().zip(changes.stamp_at());
+        let stamp = stamp.map(|(stamp, at)| (Arc::clone(&stamp.clock), front + at));
+        Ok(Prepared { record, note_at, tables, stamp, _locks: locks })
     }
 }
 

@@ -1,6 +1,7 @@
 //! A transaction: reads of one snapshot and a set of writes, committed together or not at all.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::db::state::options::Durability;
 use crate::table::changed_since::{key_changed, range_changed};
 use crate::tree::Limits;
 use crate::txn::batch::check_range;
+use crate::txn::commit_clock::CommitClock;
 
 use super::batch::Batch;
 use super::handle::DatabaseHandle;
@@ -60,10 +62,18 @@ pub struct Transaction {
     /// The savepoints that were set and not released, oldest first, with what had been written and the number of
     /// unseen writes.
     savepoints: Vec<(u64, Writes, usize)>,
-    note: Vec<u8>,
+    note: Note,
     makes_room: bool,
     pub(super) locks: Option<RowLocks>,
     pub(super) lock_wait: Duration,
+}
+
+/// The note of the commit.
+#[derive(Debug, Default)]
+struct Note {
+    bytes: Vec<u8>,
+    /// The clock that stamps the commit, and where the note has the time.
+    stamp: Option<(Arc<CommitClock>, usize)>,
 }
 
 /// What a transaction has written.
@@ -122,7 +132,7 @@ impl Transaction {
             writes: Writes::default(),
             unseen: UnseenWrites::default(),
             savepoints: Vec::new(),
-            note: Vec::new(),
+            note: Note::default(),
             makes_room: false,
             locks: None,
             lock_wait: LOCK_WAIT,
@@ -542,7 +552,34 @@ impl Transaction {
 
     /// Sets the note of the commit, as [`Batch::note`] does.
     pub fn note(&mut self, note: impl AsRef<[u8]>) {
-        self.note = note.as_ref().to_vec();
+        self.note = Note { bytes: note.as_ref().to_vec(), stamp: None };
+    }
+
+    /// Has a clock stamp the commit, with the time in 8 bytes of its note, little-endian, from an offset on. The commit
+    /// gets its time together with its place in the log: times have the order of the log and of the seqnums, and a
+    /// commit that follows a [time that was shown](crate::Database::visible_time) has a later one. A later note forgets
+    /// it; a commit whose note has no 8 bytes there is refused with `Invalid`.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use spinney::{CommitClock, Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let table = db.create_table("t", TableOptions::default())?;
+    /// let clock = Arc::new(CommitClock::new(|| 1_700_000_000 << 32));
+    /// let (shown, mut feed) = (db.visible_time(&clock, true), db.changes(db.log_end())?);
+    /// let mut txn = db.begin();
+    /// txn.put(&table, "key", "value")?;
+    /// txn.note([0; 8]);
+    /// txn.stamp(&clock, 0);
+    /// txn.commit()?;
+    /// let commit = feed.next().transpose()?.unwrap();
+    /// let time = u64::from_le_bytes(commit.note().try_into().unwrap());
+    /// assert!(time > shown.time && db.visible_time(&clock, true).time >= time);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stamp(&mut self, clock: &Arc<CommitClock>, at: usize) {
+        self.note.stamp = Some((Arc::clone(clock), at));
     }
 
     /// Says that the commit makes room on the disk, as [`Batch::makes_room`] does.
@@ -554,7 +591,7 @@ impl Transaction {
     /// Whether there is something to commit: a write that was not rolled back, or a note.
     #[must_use]
     pub fn has_writes(&self) -> bool {
-        !self.note.is_empty() || !self.writes.tables.is_empty() || self.unseen.len() > 0
+        !self.note.bytes.is_empty() || !self.writes.tables.is_empty() || self.unseen.len() > 0
     }
 
     /// Commits with the database's [durability](crate::Options::durability).
@@ -586,7 +623,10 @@ impl Transaction {
             own.keys.for_each(|(key, own)| own.iter().for_each(|(kind, value)| batch.push(table, kind, key, value)));
         }
         self.unseen.add_to(&mut batch);
-        batch.note(&self.note);
+        batch.note(&self.note.bytes);
+        if let Some((clock, at)) = &self.note.stamp {
+            batch.stamp_next(clock, *at);
+        }
         if self.makes_room {
             batch.makes_room();
         }

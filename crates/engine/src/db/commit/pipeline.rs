@@ -4,8 +4,9 @@
 //! admit     enough memory and disk space, flushes and compactions keep up
 //! sort      what is large, to be a memtable by itself; and the ranges that are deleted
 //! prepare   compress the changes, if the options say so; have space in the log's segments for them
-//! sequence  under the commit latch: conflicts of transactions, seqnums, the append to the log's buffer; range
-//!           tombstones and memtables of large batches enter the versions of their tables
+//! sequence  under the commit latch: conflicts of transactions, seqnums, the time of a commit that a clock stamps, the
+//!           append to the log's buffer; range tombstones and memtables of large batches enter the versions of their
+//!           tables
 //! insert    the other changes into the active memtables, in parallel with other commits
 //! sync      make the log as durable as the commit asks (one sync serves all commits that wait)
 //! publish   in seqnum order, after all commits before it; before that no reader sees any of it
@@ -37,6 +38,7 @@ use crate::table::memtable_handle::{CommitPoint, MemtableHandle};
 use crate::table::{Version, changed_since};
 use crate::tree::memtable::{Memtable, SortedBatch};
 use crate::txn::batch::{Changes, put_record_header};
+use crate::txn::commit_clock::CommitPlace;
 use crate::txn::locks::LockTable;
 use crate::txn::publish::Seqnums;
 
@@ -198,7 +200,7 @@ impl CommitPipeline {
         // Before any latch is taken, beside the writes of other commits.
         let body = writes.changes.logged();
         let body = match writes.changes.base() {
-            None => self.log.prepare(body),
+            None => self.log.prepare_stamped(body, writes.changes.stamp_at()),
             Some(base) => self.log.prepare_delta(body, base),
         };
         let mut body = body.map_err(|error| self.poison_unless_lack(error))?;
@@ -247,7 +249,7 @@ impl CommitPipeline {
         let first = order.next_seqnum;
         let in_log = match changes.is_logged() {
             false => self.log.tail()..self.log.tail(),
-            true => self.append(order, changes.logged_count(), body)?,
+            true => self.append(order, changes, body)?,
         };
         order.next_seqnum = SeqNum(first.0 + changes.seqnums());
         order.note(changes, tables, first, self.open_counts());
@@ -295,15 +297,23 @@ impl CommitPipeline {
         ticket
     }
 
-    /// Appends the changes of logged tables, as one commit with the next seqnums; where the log ended before it and
-    /// ends now.
-    fn append(&self, order: &mut CommitOrder, count: u64, body: &mut Prepared<'_>) -> Result<Range<Lsn>> {
+    /// Stamps the changes of logged tables and appends them, as one commit with the next seqnums; where the log ended
+    /// before it and ends now.
+    fn append(&self, order: &mut CommitOrder, changes: &Changes, body: &mut Prepared<'_>) -> Result<Range<Lsn>> {
         order.header.clear();
-        put_record_header(&mut order.header, order.next_seqnum, count);
-        self.log.append(&order.header, body).map_err(|error| match error.kind() {
-            // Refused before anything was written: commits go on when there is room again.
-            ErrorKind::Full => error,
-            _ => self.state.poison(error),
+        put_record_header(&mut order.header, order.next_seqnum, changes.logged_count());
+        if let Some(stamp) = changes.stamp() {
+            let seqnum = SeqNum(order.next_seqnum.0 + changes.seqnums() - 1);
+            let (before, published) = (self.log.durable(), self.state.snapshots.published());
+            body.fill(stamp.clock.stamp(CommitPlace { seqnum, before, published }, stamp.time));
+        }
+        self.log.append(&order.header, body).map_err(|error| {
+            changes.stamp().into_iter().for_each(|stamp| stamp.clock.withdraw());
+            match error.kind() {
+                // Refused before anything was written: commits go on when there is room again.
+                ErrorKind::Full => error,
+                _ => self.state.poison(error),
+            }
         })
     }
 

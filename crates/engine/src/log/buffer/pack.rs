@@ -37,7 +37,19 @@ const _: () = assert!(BLOCK_BYTES < 1 << LENGTH_BITS);
 pub(in crate::log) struct Packed<'a> {
     form: Form<'a>,
     pub(in crate::log) raw_bytes: usize,
+    stamp: Option<FilledIn>,
 }
+
+/// Bytes of a body that are known only when the payload has its place in the log.
+#[derive(Clone, Copy, Debug)]
+struct FilledIn {
+    /// Where they begin in the body; of a body in blocks, the number of the part that they are.
+    at: usize,
+    bytes: [u8; STAMP_BYTES],
+}
+
+/// How many bytes of a body may be filled in later.
+pub(in crate::log) const STAMP_BYTES: usize = 8;
 
 #[derive(Debug)]
 enum Form<'a> {
@@ -47,9 +59,10 @@ enum Form<'a> {
 }
 
 impl<'a> Packed<'a> {
-    /// A body as it is.
-    pub(in crate::log) const fn plain(body: &'a [u8]) -> Self {
-        Self { form: Form::Plain(body), raw_bytes: body.len() }
+    /// A body as it is, but for the [`STAMP_BYTES`] from `stamp_at` on, which [`Self::fill`] replaces.
+    pub(in crate::log) fn plain(body: &'a [u8], stamp_at: Option<usize>) -> Self {
+        let stamp = stamp_at.map(|at| FilledIn { at, bytes: [0; STAMP_BYTES] });
+        Self { form: Form::Plain(body), raw_bytes: body.len(), stamp }
     }
 
     /// Whether a body of `bytes` bytes may gain by compression: one that fits a sector cannot.
@@ -58,35 +71,36 @@ impl<'a> Packed<'a> {
     }
 
     /// Packs a body. One that would not take fewer sectors stays as it is. Of one that does not shrink, fewer and fewer
-    /// blocks are tried.
-    pub(in crate::log) fn new(body: &'a [u8], compression: Compression) -> Self {
+    /// blocks are tried. The [`STAMP_BYTES`] from `stamp_at` on are a block by themselves; [`Self::fill`] sets them.
+    pub(in crate::log) fn new(body: &'a [u8], compression: Compression, stamp_at: Option<usize>) -> Self {
         if !Self::is_tried(body.len(), compression) {
-            return Self::plain(body);
+            return Self::plain(body, stamp_at);
         }
-        let (mut parts, mut stored_bytes) = (Vec::new(), HEAD_LENGTH_BYTES);
-        let (mut in_vain, mut skip) = (0u32, 0u32);
-        for raw in body.chunks(BLOCK_BYTES) {
-            let block = if skip == 0 { compressed(raw, compression) } else { None };
-            if let Some(block) = block {
-                stored_bytes += block.len();
-                parts.push(Cow::Owned(block));
-                in_vain = 0;
-                continue;
-            }
-            if skip > 0 {
-                skip -= 1;
-            } else {
-                in_vain = (in_vain + 1).min(IN_VAIN_MAX);
-                skip = (1 << in_vain) - 1;
-            }
-            let header = header(raw.len(), raw.len(), Compression::None);
-            stored_bytes += header.len() + raw.len();
-            parts.extend([Cow::Owned(header.to_vec()), Cow::Borrowed(raw)]);
+        let mut blocks =
+            Blocks { compression, parts: Vec::new(), stored_bytes: HEAD_LENGTH_BYTES, in_vain: 0, skip: 0 };
+        let stamp = stamp_at.map(|at| {
+            let (before, rest) = body.split_at(at);
+            before.chunks(BLOCK_BYTES).for_each(|raw| blocks.add(raw));
+            let (stamp, after) = rest.split_at(STAMP_BYTES);
+            blocks.add_as_it_is(stamp);
+            let part = blocks.parts.len() - 1;
+            after.chunks(BLOCK_BYTES).for_each(|raw| blocks.add(raw));
+            FilledIn { at: part, bytes: [0; STAMP_BYTES] }
+        });
+        if stamp.is_none() {
+            body.chunks(BLOCK_BYTES).for_each(|raw| blocks.add(raw));
         }
-        if sectors(stored_bytes) < sectors(body.len()) {
-            return Self { form: Form::Blocks(parts), raw_bytes: body.len() };
+        if sectors(blocks.stored_bytes) < sectors(body.len()) {
+            return Self { form: Form::Blocks(blocks.parts), raw_bytes: body.len(), stamp };
         }
-        Self::plain(body)
+        Self::plain(body, stamp_at)
+    }
+
+    /// Sets the bytes that are known only when the payload has its place in the log.
+    pub(in crate::log) const fn fill(&mut self, bytes: [u8; STAMP_BYTES]) {
+        if let Some(stamp) = &mut self.stamp {
+            stamp.bytes = bytes;
+        }
     }
 
     /// Bytes of the body as it is stored.
@@ -104,16 +118,56 @@ impl<'a> Packed<'a> {
 
     /// Calls `append` with the parts of the payload that this body makes with `head`.
     pub(in crate::log) fn with_parts<R>(&self, head: &[u8], append: impl FnOnce(&[&[u8]]) -> R) -> R {
-        match &self.form {
-            Form::Plain(body) => append(&[head, body]),
-            Form::Blocks(blocks) => {
+        match (&self.form, &self.stamp) {
+            (Form::Plain(body), None) => append(&[head, body]),
+            (Form::Plain(body), Some(FilledIn { at, bytes })) => {
+                append(&[head, &body[..*at], bytes, &body[*at + STAMP_BYTES..]])
+            }
+            (Form::Blocks(blocks), stamp) => {
                 let length = u32_of(head.len()).to_le_bytes();
                 let mut parts: Vec<&[u8]> = Vec::with_capacity(2 + blocks.len());
                 parts.extend([&length[..], head]);
                 parts.extend(blocks.iter().map(|part| &**part));
+                if let Some(FilledIn { at, bytes }) = stamp {
+                    parts[2 + at] = bytes;
+                }
                 append(&parts)
             }
         }
+    }
+}
+
+/// Blocks that are packed.
+struct Blocks<'a> {
+    compression: Compression,
+    parts: Vec<Cow<'a, [u8]>>,
+    stored_bytes: usize,
+    in_vain: u32,
+    skip: u32,
+}
+
+impl<'a> Blocks<'a> {
+    fn add(&mut self, raw: &'a [u8]) {
+        let block = if self.skip == 0 { compressed(raw, self.compression) } else { None };
+        if let Some(block) = block {
+            self.stored_bytes += block.len();
+            self.parts.push(Cow::Owned(block));
+            self.in_vain = 0;
+            return;
+        }
+        if self.skip > 0 {
+            self.skip -= 1;
+        } else if raw.len() == BLOCK_BYTES {
+            self.in_vain = (self.in_vain + 1).min(IN_VAIN_MAX);
+            self.skip = (1 << self.in_vain) - 1;
+        }
+        self.add_as_it_is(raw);
+    }
+
+    fn add_as_it_is(&mut self, raw: &'a [u8]) {
+        let header = header(raw.len(), raw.len(), Compression::None);
+        self.stored_bytes += header.len() + raw.len();
+        self.parts.extend([Cow::Owned(header.to_vec()), Cow::Borrowed(raw)]);
     }
 }
 
@@ -211,7 +265,7 @@ mod tests {
         let mixed = [&text[..300_000], &noise, &text].concat();
         for compression in [Compression::Lz4, Compression::Zstd] {
             for body in [&text[..5000], &text[..BLOCK_BYTES], &text[..BLOCK_BYTES + 1], &text, &mixed] {
-                let packed = Packed::new(body, compression);
+                let packed = Packed::new(body, compression, None);
                 assert!(packed.is_packed() && packed.raw_bytes == body.len());
                 let bytes = payload(&packed, b"head");
                 assert!(bytes.len() < body.len());
@@ -223,26 +277,47 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_are_filled_in_later_come_back_from_every_form() {
+        let text = b"some words of a row ".repeat(30_000);
+        for (body, compression) in
+            [(&text[..100], Compression::None), (&text[..5000], Compression::Lz4), (&text, Compression::Zstd)]
+        {
+            for at in [0, 1, body.len() / 2, body.len() - STAMP_BYTES] {
+                let mut packed = Packed::new(body, compression, Some(at));
+                packed.fill(*b"the time");
+                let (bytes, mut out) = (payload(&packed, b"head"), Vec::new());
+                match packed.is_packed() {
+                    true => unpack(&bytes, &mut out).unwrap(),
+                    false => out = bytes,
+                }
+                let whole = [b"head", &body[..at], b"the time", &body[at + STAMP_BYTES..]].concat();
+                assert!(out == whole, "{} bytes, at {at}", body.len());
+                assert_eq!(packed.is_packed(), compression != Compression::None);
+            }
+        }
+    }
+
+    #[test]
     fn what_saves_no_sector_stays_as_it_is() {
         let text = b"some words of a row ".repeat(40_000);
         let noise = noise(4_000_000);
         for body in [&text[..0], &text[..4056], &noise[..5000], &noise] {
             for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
-                let packed = Packed::new(body, compression);
+                let packed = Packed::new(body, compression, None);
                 assert!(!packed.is_packed() && payload(&packed, b"head") == [b"head", body].concat());
             }
         }
         // An eighth less, and still as many sectors.
         let body = [&noise[..4300], &text[..1000]].concat();
-        assert!(!Packed::new(&body, Compression::Lz4).is_packed());
-        assert!(!Packed::new(&text, Compression::None).is_packed());
-        assert!(Packed::new(&text[..4057], Compression::Lz4).is_packed());
+        assert!(!Packed::new(&body, Compression::Lz4, None).is_packed());
+        assert!(!Packed::new(&text, Compression::None, None).is_packed());
+        assert!(Packed::new(&text[..4057], Compression::Lz4, None).is_packed());
     }
 
     #[test]
     fn bytes_that_were_not_packed_are_malformed_and_take_no_memory() {
         let body = b"some words of a row ".repeat(1000);
-        let whole = payload(&Packed::new(&body, Compression::Lz4), b"head");
+        let whole = payload(&Packed::new(&body, Compression::Lz4, None), b"head");
         let mut out = Vec::new();
         for cut in (0..whole.len()).filter(|cut| *cut != 8) {
             assert_eq!(unpack(&whole[..cut], &mut out), Err(UnpackError::Malformed), "cut at {cut}");

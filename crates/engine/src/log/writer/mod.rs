@@ -95,6 +95,13 @@ pub struct Prepared<'a> {
     reservation: Option<Reservation<'a>>,
 }
 
+impl Prepared<'_> {
+    /// Sets the time, little-endian, for which [`LogWriter::prepare_stamped`] has left bytes.
+    pub fn fill(&mut self, time: u64) {
+        self.body.fill(time.to_le_bytes());
+    }
+}
+
 impl LogWriter {
     /// Goes on with a log after [`recover`](super::recover): begins a new segment that seals what was recovered, and
     /// removes what does not count any more. All of it is durable when this returns.
@@ -158,7 +165,17 @@ impl LogWriter {
     /// `Poisoned` when something cannot be made durable that is to be before another file is made.
     #[inline]
     pub fn prepare<'a>(&'a self, body: &'a [u8]) -> Result<Prepared<'a>> {
-        let body = self.pack(body);
+        self.prepare_stamped(body, None)
+    }
+
+    /// As [`Self::prepare`], of a body in which the bytes of a time from `stamp_at` on are filled in later, by
+    /// [`Prepared::fill`].
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    #[inline]
+    pub fn prepare_stamped<'a>(&'a self, body: &'a [u8], stamp_at: Option<usize>) -> Result<Prepared<'a>> {
+        let body = self.pack(body, stamp_at);
         let bytes = body.stored_bytes();
         match self.ensure_next_segment(bytes).and_then(|()| self.reserve(u64_of(bytes))) {
             Err(error) if is_lacking(&error) => Err(error.context("no space for the redo log")),
@@ -214,13 +231,13 @@ impl LogWriter {
 
     /// Compresses a body as the options say, if that saves space.
     #[inline]
-    fn pack<'a>(&self, body: &'a [u8]) -> Packed<'a> {
+    fn pack<'a>(&self, body: &'a [u8], stamp_at: Option<usize>) -> Packed<'a> {
         let method = self.compression.method();
         if !Packed::is_tried(body.len(), method) {
-            return Packed::plain(body);
+            return Packed::plain(body, stamp_at);
         }
         let start = self.pool.clock().now();
-        let packed = Packed::new(body, method);
+        let packed = Packed::new(body, method, stamp_at);
         let time = self.pool.clock().now().saturating_sub(start);
         count(&self.compression_ns, nanoseconds(time));
         packed

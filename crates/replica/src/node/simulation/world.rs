@@ -211,6 +211,8 @@ impl Recorded for Prepared {
         self.record()
     }
 
+    fn stamp(&mut self) {}
+
     fn tables(&self) -> impl Iterator<Item = (TableId, &str)> {
         self.tables()
     }
