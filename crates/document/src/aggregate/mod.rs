@@ -43,6 +43,7 @@ pub use merge::{Merge, Output, WhenMatched, WhenNotMatched};
 pub use reshape::matching;
 pub use sorter::Sorter;
 pub use stage::{Is, Namespace, NoStorage, Pipeline, Report, Rows, Run, Source, Stage, Step, Storage};
+pub use table::NAMES as STAGE_NAMES;
 
 /// Reads a pipeline.
 ///

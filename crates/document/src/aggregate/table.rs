@@ -10,6 +10,9 @@ use super::{
 
 macro_rules! table {
     ($($name:literal => $read:expr $(, $is:expr)*;)*) => {
+        /// The names of all stages.
+        pub const NAMES: &[&str] = &[$($name),*];
+
         /// The stage of a name.
         pub(super) fn stage(name: &str) -> Option<Known> {
             Some(match name {
