@@ -35,6 +35,9 @@ pub struct Effect {
     pub reads: Fields,
     /// The fields that it leaves as they are.
     pub passes: Passes,
+    /// The fields at whose places something comes out: those that pass, and those of which a part is kept or which
+    /// others replace where they were.
+    pub placed: Passes,
     /// Whether a filter on fields that pass may as well be applied before the stage.
     pub lets_filters_pass: bool,
 }
@@ -129,6 +132,21 @@ impl Passes {
         Self::AllBut(paths.into_iter().map(|path| path.top().into()).collect())
     }
 
+    /// The fields at whose places a projection leaves something.
+    #[must_use]
+    pub fn placed_by(projection: &Projection) -> Self {
+        if projection.mode() != Mode::Include {
+            return Self::all();
+        }
+        let mut names = BTreeSet::new();
+        projection.each_field(&mut |name, touch| {
+            if matches!(touch, Touch::Kept | Touch::Changed) {
+                names.insert(name.into());
+            }
+        });
+        Self::Only(names)
+    }
+
     /// The fields that a projection leaves as they are.
     #[must_use]
     pub fn of_projection(projection: &Projection) -> Self {
@@ -151,13 +169,13 @@ impl Effect {
     /// A stage that gives documents as they come, such as `$match` and `$sort`.
     #[must_use]
     pub const fn passing(reads: Fields, lets_filters_pass: bool) -> Self {
-        Self { reads, passes: Passes::all(), lets_filters_pass }
+        Self { reads, passes: Passes::all(), placed: Passes::all(), lets_filters_pass }
     }
 
     /// A stage whose documents are made of what it reads alone, such as `$group`.
     #[must_use]
     pub const fn making(reads: Fields) -> Self {
-        Self { reads, passes: Passes::none(), lets_filters_pass: false }
+        Self { reads, passes: Passes::none(), placed: Passes::none(), lets_filters_pass: false }
     }
 }
 

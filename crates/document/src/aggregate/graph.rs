@@ -9,7 +9,7 @@ use super::lookup::{equal_to, follow, joined, namespace};
 use super::reshape::matching;
 use super::stage::{Inner, Namespace, Parser, Pipeline, Rows, Run, Source, Stage, Stages, error};
 use super::unwind::set;
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::bson::{Document, DocumentBuf, Value, ValueBuf};
 use crate::collation::Collation;
 use crate::expr::{Expression, Val};
@@ -51,7 +51,7 @@ impl Stage for Graph {
         let mut reads = Fields::none();
         reads.add_expression(&self.start);
         let passes = Passes::all_but([&self.to]);
-        Some(Effect { reads, passes, lets_filters_pass: true })
+        Some(Effect { reads, passes, placed: Passes::all(), lets_filters_pass: true })
     }
 
     fn namespaces(&self) -> Vec<Namespace> {
@@ -79,7 +79,7 @@ impl Graph {
             let query = Pipeline::of(vec![matching(self.filter(std::mem::take(&mut frontier), collation))]);
             for row in source.read(&query, run)? {
                 let next = row?;
-                let id = next.view().get("_id").map_or_else(|| Value::Null.into(), ValueBuf::from);
+                let id = next.view().get("_id").map(ValueBuf::from).ok_or_else(|| self.no_id())?;
                 if !seen.insert(key(&id)) {
                     continue;
                 }
@@ -97,6 +97,12 @@ impl Graph {
         }
         run.memory.give(kept);
         Ok(found)
+    }
+
+    /// Code 40271: a document without `_id`, as a view may have it, cannot be told from others.
+    fn no_id(&self) -> Error {
+        let from = &self.from.collection;
+        error(40271, format!("Documents in '{from}' must contain an _id for de-duplication in $graphLookup"))
     }
 
     fn filter(&self, values: Vec<ValueBuf>, collation: Option<&Arc<Collation>>) -> Filter {

@@ -52,7 +52,7 @@ impl Stage for Lookup {
         self.equal.iter().for_each(|(local, _)| reads.add(local));
         self.variables.iter().for_each(|(_, expression)| reads.add_expression(expression));
         let passes = Passes::all_but([&self.to]);
-        Some(Effect { reads, passes, lets_filters_pass: true })
+        Some(Effect { reads, passes, placed: Passes::all(), lets_filters_pass: true })
     }
 
     fn namespaces(&self) -> Vec<Namespace> {

@@ -83,7 +83,8 @@ impl Stage for Project {
         let mut reads = Fields::none();
         reads.add_projection(&self.projection);
         let passes = Passes::of_projection(&self.projection);
-        Some(Effect { reads, passes, lets_filters_pass: true })
+        let placed = Passes::placed_by(&self.projection);
+        Some(Effect { reads, passes, placed, lets_filters_pass: true })
     }
 
     fn as_projection(&self) -> Option<&Projection> {

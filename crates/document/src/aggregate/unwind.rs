@@ -35,7 +35,7 @@ impl Stage for Unwind {
         reads.add(&self.path);
         self.index.iter().for_each(|path| reads.add(path));
         let passes = Passes::all_but(std::iter::once(&self.path).chain(&self.index));
-        Some(Effect { reads, passes, lets_filters_pass: true })
+        Some(Effect { reads, passes, placed: Passes::all(), lets_filters_pass: true })
     }
 }
 

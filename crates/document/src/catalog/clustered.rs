@@ -1,6 +1,7 @@
 //! The option `clusteredIndex`: that documents are stored in the order of `_id`, which they are in all collections that
 //! are not capped.
 
+use super::expiry::{COLLECTION_SECONDS_MAX, seconds_of};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, Value, long_of};
 use crate::expr::value::truth;
@@ -46,20 +47,13 @@ pub(super) fn check(value: &Value<'_>) -> Result<()> {
 /// Checks after how many seconds documents with a date as `_id` expire, of a collection with these options.
 ///
 /// # Errors
-/// `InvalidOptions` (72) for a collection without `clusteredIndex`, for less than 0, and for more than can be counted
-/// in milliseconds.
-pub(super) fn expiry(options: Document<'_>, seconds: i64) -> Result<i64> {
+/// `InvalidOptions` (72) for a collection without `clusteredIndex` and for a value that [`seconds_of`] refuses.
+pub(super) fn expiry(options: Document<'_>, seconds: &Value<'_>) -> Result<i64> {
     let invalid = |what: &str| Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
     if !options.get("clusteredIndex").is_some_and(|clustered| truth(&clustered)) {
         return invalid("'expireAfterSeconds' is only supported on collections with 'clusteredIndex'");
     }
-    if seconds < 0 {
-        return invalid("'expireAfterSeconds' of a collection cannot be less than 0");
-    }
-    match seconds.checked_mul(1000) {
-        Some(_) => Ok(seconds),
-        None => invalid("'expireAfterSeconds' of a collection is more than can be counted in milliseconds"),
-    }
+    seconds_of(seconds, COLLECTION_SECONDS_MAX).map_err(|wrong| Error::new(ErrorCode::INVALID_OPTIONS, wrong))
 }
 
 fn check_types(spec: Document<'_>) -> Result<()> {
@@ -95,8 +89,9 @@ mod tests {
     #[test]
     fn documents_of_a_clustered_collection_expire_by_whole_seconds() {
         let clustered = doc! {"clusteredIndex": &doc! {"key": &doc! {"_id": 1}, "unique": true}};
-        let code =
-            |options: &DocumentBuf, seconds| expiry(options.view(), seconds).map_err(|error| error.code().number());
+        let code = |options: &DocumentBuf, seconds: i64| {
+            expiry(options.view(), &Value::Int64(seconds)).map_err(|error| error.code().number())
+        };
         assert_eq!(code(&clustered, 0), Ok(0));
         assert_eq!(code(&clustered, -1), Err(72));
         assert_eq!(code(&clustered, i64::MAX), Err(72));

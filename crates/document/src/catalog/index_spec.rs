@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use spinney::Layout;
 
+use super::expiry::{INDEX_SECONDS_MAX, seconds_of};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::collation::{Collated, Collation};
@@ -388,10 +389,8 @@ fn flag(field: &str, value: &Value<'_>) -> Result<bool> {
 }
 
 fn seconds(value: &Value<'_>) -> Result<i32> {
-    let number = value.as_number().filter(|number| !number.is_nan()).and_then(|number| number.trunc_to_i64());
-    let seconds = number.and_then(|number| i32::try_from(number).ok()).filter(|seconds| *seconds >= 0);
-    seconds
-        .ok_or_else(|| cannot(format!("TTL index 'expireAfterSeconds' option must be a number from 0 to {}", i32::MAX)))
+    let seconds = seconds_of(value, INDEX_SECONDS_MAX).map_err(cannot)?;
+    i32::try_from(seconds).map_err(|_| cannot("'expireAfterSeconds' has more than 31 bits"))
 }
 
 /// The filter of a partial index, which only some operators may be part of.

@@ -20,6 +20,7 @@ pub mod copy;
 mod count_recovery;
 mod counts;
 pub mod damage;
+pub mod expiry;
 mod follow;
 pub mod index_entry;
 mod index_filters;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::capped::CappedLimits;
 use super::clustered;
+use super::expiry::{COLLECTION_SECONDS_MAX, seconds_of};
 use super::index_spec::{StorageSpec, parse_storage};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, long_of};
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::collation::{Collated, Collation};
 use crate::expr::Context;
 use crate::query::Filter;
@@ -112,8 +113,8 @@ impl CollectionOptions {
                 "capped" | "size" | "max" => {}
                 "expireAfterSeconds" if value.is_nullish() => {}
                 "expireAfterSeconds" => {
-                    let seconds = long_of(&value).ok_or_else(|| mismatch("long"))?;
-                    parsed.expire_after_seconds = Some(clustered::expiry(options, seconds)?);
+                    value.as_number().ok_or_else(|| mismatch("long"))?;
+                    parsed.expire_after_seconds = Some(clustered::expiry(options, &value)?);
                 }
                 "timeseries" | "encryptedFields" => {
                     let what = format!("collections with the option '{field}' are not supported yet");
@@ -163,7 +164,7 @@ fn listed(options: Document<'_>, collation: Option<&Collation>) -> DocumentBuf {
     for element in options {
         match collation {
             _ if element.name == "expireAfterSeconds" => {
-                if let Some(seconds) = long_of(&element.value) {
+                if let Ok(seconds) = seconds_of(&element.value, COLLECTION_SECONDS_MAX) {
                     builder.append("expireAfterSeconds", seconds);
                 }
             }

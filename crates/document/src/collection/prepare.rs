@@ -36,8 +36,8 @@ impl Prepared<'_> {
 /// Makes a document ready to be stored; `new_id` makes an `_id` for one without.
 ///
 /// # Errors
-/// `InvalidIdField` (53), `DollarPrefixedFieldName` (52), `BSONObjectTooLarge` (10334) and `Overflow` (15) for one that
-/// is nested deeper than [`DEPTH_MAX`].
+/// `InvalidIdField` (53), `BadValue` (2) for several `_id`s, `DollarPrefixedFieldName` (52), `BSONObjectTooLarge`
+/// (10334) and `Overflow` (15) for one that is nested deeper than [`DEPTH_MAX`].
 pub fn prepare(document: Document<'_>, new_id: impl FnOnce() -> ObjectId) -> Result<Prepared<'_>> {
     let prepared = match document.first() {
         Some(first) if first.name == "_id" => Prepared::Same(document),
@@ -47,13 +47,14 @@ pub fn prepare(document: Document<'_>, new_id: impl FnOnce() -> ObjectId) -> Res
                 Some(id) => builder.append_element(&id),
                 None => builder.append("_id", new_id()),
             };
-            document.elements().filter(|element| element.name != "_id").for_each(|element| {
+            without_first_id(document).for_each(|element| {
                 builder.append_element(&element);
             });
             Prepared::Changed(builder.finish())
         }
     };
     check_id(&prepared.id())?;
+    check_one_id(prepared.view())?;
     let len = prepared.view().as_bytes().len();
     if len > DOCUMENT_BYTES_MAX {
         let what = format!("object to insert too large. size in bytes: {len}, max size: {DOCUMENT_BYTES_MAX}");
@@ -64,6 +65,23 @@ pub fn prepare(document: Document<'_>, new_id: impl FnOnce() -> ObjectId) -> Res
         return Err(Error::new(ErrorCode::OVERFLOW, what));
     }
     Ok(prepared)
+}
+
+/// The fields of a document but for the first `_id`.
+fn without_first_id(document: Document<'_>) -> impl Iterator<Item = Element<'_>> {
+    let mut is_first = true;
+    document.elements().filter(move |element| element.name != "_id" || !std::mem::take(&mut is_first))
+}
+
+/// Refuses a document that has several fields `_id`. Every way in which documents are stored comes by here.
+///
+/// # Errors
+/// `BadValue` (2).
+pub fn check_one_id(document: Document<'_>) -> Result<()> {
+    if document.elements().filter(|element| element.name == "_id").nth(1).is_some() {
+        return Err(Error::bad_value("can't have multiple _id fields in one document"));
+    }
+    Ok(())
 }
 
 /// The least bytes that a level of nesting takes: length, type, the end of a name, the end of the document.

@@ -9,7 +9,7 @@ use spinney::Transaction;
 use super::claims::Claims;
 use super::duplicate::{duplicate_id, duplicate_key};
 use super::entries::{Change as KeyChange, differences};
-use super::prepare::check_id;
+use super::prepare::{check_id, check_one_id};
 use super::transaction::{DocumentTransaction, ReadsBack};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuilder, Value, equal};
@@ -31,6 +31,7 @@ impl DocumentTransaction {
     pub fn insert(&mut self, collection: &CollectionState, document: Document<'_>) -> Result<()> {
         let schema = self.hold(collection)?;
         let id = self.take_id(collection, document)?;
+        check_one_id(document)?;
         if !self.bypass_validation {
             check_valid(&schema, None, document)?;
         }
@@ -77,6 +78,8 @@ impl DocumentTransaction {
         if old.as_bytes() == new.as_bytes() {
             return Ok(false);
         }
+        // The old one may have several, by an earlier version of the program, and then it can be replaced or removed.
+        check_one_id(new)?;
         if !self.bypass_validation {
             check_valid(&schema, Some(old), new)?;
         }

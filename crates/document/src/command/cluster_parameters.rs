@@ -8,6 +8,7 @@ use super::parse::wrong_type;
 use super::spec::{FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Timestamp, Value, long_of};
+use crate::catalog::expiry::{COLLECTION_SECONDS_MAX, seconds_of};
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
@@ -121,9 +122,9 @@ fn checked(name: &str, value: Document<'_>, old: Document<'_>) -> Result<Documen
             let seconds = seconds.filter(|_| images.is_some_and(|images| images.elements().count() == 1));
             let seconds = seconds.ok_or_else(wrong)?;
             new.open_document(field);
-            match (seconds.as_str(), seconds.kind().is_number().then(|| long_of(&seconds)).flatten()) {
+            match (seconds.as_str(), seconds_of(&seconds, COLLECTION_SECONDS_MAX)) {
                 (Some("off"), _) => new.append("expireAfterSeconds", "off"),
-                (_, Some(seconds @ 1..)) => new.append("expireAfterSeconds", seconds),
+                (_, Ok(seconds @ 1..)) => new.append("expireAfterSeconds", seconds),
                 _ => return Err(wrong()),
             };
             new.close();
@@ -140,12 +141,14 @@ fn checked(name: &str, value: Document<'_>, old: Document<'_>) -> Result<Documen
         (_, Some(number)) => {
             let (least, default) = if name == "changeStreams" { (1, 3600) } else { (0, 0) };
             let kinds = FieldType::Long.kinds();
+            let expires = field == "expireAfterSeconds" && !number.is_nullish();
+            let is_refused = expires && seconds_of(&number, COLLECTION_SECONDS_MAX).is_err();
             let number = match long_of(&number) {
                 _ if number.is_nullish() => default,
                 Some(whole) if kinds.contains(&number.kind()) => whole,
                 _ => return Err(wrong_type(&format!("{name}.{field}"), &number, kinds)),
             };
-            if number < least {
+            if number < least || is_refused {
                 return Err(Error::bad_value(format!("'{field}' of {name} must be {least} or more")));
             }
             new.append(field, number);

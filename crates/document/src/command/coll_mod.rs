@@ -9,6 +9,7 @@ use super::parse::check_field;
 use super::spec::{Field, FieldType, Target};
 use crate::base::{Error, ErrorCode, Need, Result};
 use crate::bson::{Array, Document, DocumentBuilder, Kind, Value, ValueBuf, long_of};
+use crate::catalog::expiry::{INDEX_SECONDS_MAX, seconds_of};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Entry, Index, IndexChanges, IndexSpec, Namespace};
 use crate::expr::value::truth;
@@ -186,11 +187,7 @@ fn modify_index(
     if hidden.is_none() && seconds.is_none() && unique.is_none() && prepare_unique.is_none() {
         return invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field");
     }
-    let seconds = match seconds.and_then(|seconds| long_of(&seconds)) {
-        None => None,
-        Some(..0) => return invalid("TTL index 'expireAfterSeconds' option cannot be less than 0"),
-        Some(seconds) => Some(i32::try_from(seconds).unwrap_or(i32::MAX)),
-    };
+    let seconds = seconds.map(|seconds| index_seconds(&seconds)).transpose()?;
     let old = &index.spec;
     if seconds.is_some() && old.pattern.fields().len() > 1 {
         return invalid("TTL indexes are single-field indexes, compound indexes do not support TTL");
@@ -219,6 +216,13 @@ fn modify_index(
         }
     }
     Ok(())
+}
+
+/// After how many seconds the documents of an index are to expire.
+fn index_seconds(value: &Value<'_>) -> Result<i32> {
+    let invalid = |what| Error::new(ErrorCode::INVALID_OPTIONS, what);
+    let seconds = seconds_of(value, INDEX_SECONDS_MAX).map_err(invalid)?;
+    i32::try_from(seconds).map_err(|_| invalid("'expireAfterSeconds' has more than 31 bits".to_owned()))
 }
 
 /// Whether a change has a field that is not null.

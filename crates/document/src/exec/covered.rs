@@ -69,7 +69,7 @@ impl Need {
 impl Covered {
     pub(super) fn new(input: Input, index: &Arc<Index>, run: &Run<'_>, exact: bool) -> Self {
         let query = run.query;
-        let shown = query.projection.as_ref().and_then(Projection::plain_paths).unwrap_or_default();
+        let shown = query.kept().and_then(Projection::plain_paths).unwrap_or_default();
         let mut asked: Vec<&Path> = Vec::new();
         if !exact {
             paths_of(query.filter.root(), &mut asked);

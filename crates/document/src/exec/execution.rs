@@ -13,7 +13,7 @@ use super::row::Row;
 use super::scan::{CollectionScan, IdLookup, IndexScan};
 use super::sort::SortAll;
 use super::stored::StoredDocument;
-use crate::aggregate::lend::Take;
+use crate::aggregate::lend::{Lent, Take};
 use crate::base::{Interrupt, Result, Summary};
 use crate::bson::{DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::{CollectionState, Index};
@@ -136,7 +136,7 @@ impl<'r> Execution<'r> {
         if self.query.return_key {
             return Ok(Some(StoredDocument::built(self.index_key())));
         }
-        Ok(Some(match &self.query.projection {
+        Ok(Some(match self.query.kept() {
             Some(projection) if !self.row.projected => {
                 StoredDocument::built(projection.apply(document.view(), self.row.position)?)
             }
@@ -174,16 +174,21 @@ impl<'r> Execution<'r> {
     }
 
     fn index_of_keys(&self) -> Option<&Arc<Index>> {
-        let Plan::Covered(scan) = &*self.plan else { return None };
+        // A key is no document of which something is shown.
+        let (Plan::Covered(scan), None) = (&*self.plan, &self.query.projection) else { return None };
         scan.index.as_ref().filter(|_| scan.exact && scan.groups.len() == 1)
     }
 
-    /// Lends the next documents as they are stored, or with `keys` the keys of the index where there are
-    /// [`Self::key_fields`], until `take` wants no more; whether there may be more.
+    /// Lends the next documents as the projection shows them, and as they are stored where there is none; with `keys`,
+    /// the keys of the index where there are [`Self::key_fields`]. It stops when `take` wants no more, and says whether
+    /// there may be more.
     ///
     /// # Errors
     /// As [`Self::next_match`], and those of `take`.
     pub fn lend(&mut self, keys: bool, take: &mut Take<'_>) -> Result<bool> {
+        if self.query.projection.is_some() || self.query.return_key {
+            return self.lend_shown(take);
+        }
         let keys = keys && self.index_of_keys().is_some();
         let (query, collated) = (&*self.query, self.collated);
         let run = Run { reader: &*self.reader, table: &self.table, query, collated, counts: &self.counts };
@@ -210,6 +215,16 @@ impl<'r> Execution<'r> {
             self.left = 0;
         }
         Ok(more? && self.left > 0)
+    }
+
+    /// Lends the next documents as [`Self::next_shown`] has them.
+    fn lend_shown(&mut self, take: &mut Take<'_>) -> Result<bool> {
+        while let Some(shown) = self.next_shown()? {
+            if !take(Lent::Document(shown.view()))? {
+                return Ok(self.left > 0);
+            }
+        }
+        Ok(false)
     }
 
     /// How many documents there are.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::collections::{Collections, Parts, Server};
 use super::explain::{self, ExplainedShape};
+use super::rewrites::Rewrites;
 use super::storage::Shared;
 use crate::aggregate::{self, Is, Memory, Pipeline, Rows, Run, stage_is};
 use crate::base::{Error, ErrorCode, Interrupt, Result};
@@ -39,6 +40,8 @@ pub struct AggregateOptions {
     pub memory_bytes_max: usize,
     /// How `$out` and `$merge` commit.
     pub write: WriteOptions,
+    /// The short cuts that are taken. Default: all.
+    pub rewrites: Rewrites,
 }
 
 impl Default for AggregateOptions {
@@ -50,6 +53,7 @@ impl Default for AggregateOptions {
             collation: None,
             memory_bytes_max: aggregate::memory::MEMORY_BYTES_MAX,
             write: WriteOptions::default(),
+            rewrites: Rewrites::default(),
         }
     }
 }
@@ -95,6 +99,7 @@ impl Aggregation {
             watch: Arc::default(),
             server: None,
             index_hints: options.index_hints,
+            rewrites: options.rewrites,
         });
         let run = Run {
             storage: Arc::new(Shared(Arc::clone(&collections))),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::rewrites::Rewrites;
 use crate::aggregate::{self, Report, Rows};
 use crate::base::{Environment, Interrupt, Result};
 use crate::bson::{DocumentBuilder, ObjectIds};
@@ -93,6 +94,8 @@ pub struct Collections {
     pub server: Option<Arc<dyn Server>>,
     /// The only indexes that are considered, where that is limited.
     pub index_hints: Option<Arc<IndexHints>>,
+    /// The short cuts that are taken.
+    pub rewrites: Rewrites,
 }
 
 impl Collections {

@@ -43,7 +43,7 @@ pub(super) fn collection(
         reply.close();
         return Ok(());
     }
-    let mut head = Head::of(&whole)?;
+    let mut head = Head::of(&whole, collections.rewrites)?;
     head.query.hint = hint;
     head.query.collation.clone_from(&run.context.collation);
     head.query.allowed = collections.allowed(&resolved.namespace);
@@ -85,7 +85,7 @@ fn planner(
         step.and_then(|step| step.spec().get(name).and_then(|spec| spec.as_document())).map(DocumentBuf::from)
     };
     let (filter, sort) = (filter_of(head), operand("$sort").unwrap_or_default());
-    let projection = match (operand("$project"), &head.query.projection) {
+    let projection = match (operand("$project"), head.query.kept()) {
         (Some(spec), _) => spec,
         (None, Some(projection)) => {
             let mut builder = DocumentBuilder::new();

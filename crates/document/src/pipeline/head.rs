@@ -4,8 +4,11 @@
 //! 1. A `$match` moves before a stage only if it reads fields that the stage leaves as they are, and has the same
 //!    answer whenever it is asked.
 //! 2. Nothing moves over a `$limit`, a `$skip` or a `$sample`.
-//! 3. Fields are left out only if no stage reads them and none shows them, by the first component of their paths.
+//! 3. A projection that the query takes over is part of its answer, unless the next stage gives the same without it.
+//! 4. Fields are left out only if no stage reads them and none shows them, by the first component of their paths. A
+//!    field that a stage replaces is shown by its place among the others.
 
+use super::rewrites::{Rewrite, Rewrites};
 use crate::aggregate::effect::{Fields, Passes};
 use crate::aggregate::{Pipeline, Step};
 use crate::base::Result;
@@ -31,10 +34,15 @@ impl Head {
     ///
     /// # Errors
     /// None that a pipeline which was parsed brings about.
-    pub fn of(pipeline: &Pipeline) -> Result<Self> {
+    pub fn of(pipeline: &Pipeline, rewrites: Rewrites) -> Result<Self> {
         let mut steps = pipeline.stages().to_vec();
-        move_filters(&mut steps);
         let mut query = Query::new(Filter::all());
+        if rewrites.has(Rewrite::EarlyFilters) {
+            move_filters(&mut steps);
+        }
+        if !rewrites.has(Rewrite::Head) {
+            return Ok(Self { query, rest: Pipeline::of(steps), taken: Vec::new() });
+        }
         let mut taken = take_filters(&steps, &mut query);
         if let Some(sort) = steps.get(taken).and_then(|step| step.as_sort()) {
             query.sort = Some(sort.clone());
@@ -42,12 +50,17 @@ impl Head {
         }
         taken += take_cuts(&steps[taken..], &mut query);
         let mut taken: Vec<Step> = steps.drain(..taken).collect();
-        limit_sorts(&mut steps);
+        if rewrites.has(Rewrite::LimitedSorts) {
+            limit_sorts(&mut steps);
+        }
         if let Some(projection) = plain_projection(&steps) {
-            query.projection = Some(projection);
             taken.push(steps.remove(0));
-        } else {
-            query.projection = needed(&steps).map(|fields| inclusion(&fields)).transpose()?;
+            if !(rewrites.has(Rewrite::NeededFields) && changes_nothing_for(&projection, steps.first())) {
+                query.projection = Some(projection);
+            }
+        }
+        if query.projection.is_none() && rewrites.has(Rewrite::NeededFields) {
+            query.needed = needed(&steps).map(|fields| inclusion(&fields)).transpose()?;
         }
         Ok(Self { query, rest: Pipeline::of(steps), taken })
     }
@@ -135,11 +148,20 @@ fn plain_projection(steps: &[Step]) -> Option<Projection> {
     projection.plain_paths().is_some().then(|| projection.clone())
 }
 
+/// Whether a stage behind a projection gives the same without it: its documents are made of fields that the projection
+/// keeps whole.
+fn changes_nothing_for(projection: &Projection, next: Option<&Step>) -> bool {
+    let Some(effect) = next.and_then(|next| next.effect()) else { return false };
+    effect.passes == Passes::none() && effect.reads.pass(&Passes::of_projection(projection))
+}
+
 /// The fields at the top of a document that stages need; nothing when they may need all.
 fn needed(steps: &[Step]) -> Option<Fields> {
     let mut needed = Fields::none();
     // The fields that come to a stage as they were at first; the others are made by stages.
     let mut original = Passes::all();
+    // The fields at whose places there is something, be it as it was at first or what a stage put there.
+    let mut placed = Passes::all();
     for step in steps {
         let effect = step.effect()?;
         let Fields::Some(reads) = effect.reads else { return None };
@@ -149,12 +171,13 @@ fn needed(steps: &[Step]) -> Option<Fields> {
             Passes::Only(kept) => names.extend(reads.into_iter().filter(|name| kept.contains(name))),
         }
         original = both(original, effect.passes);
-        if matches!(&original, Passes::Only(kept) if kept.is_empty()) {
+        placed = both(placed, effect.placed);
+        if matches!(&placed, Passes::Only(kept) if kept.is_empty()) {
             return Some(needed);
         }
     }
-    // What passes all stages is shown at the end.
-    match (original, &mut needed) {
+    // What passes all stages is shown at the end, and so is the place of a field that a stage has replaced.
+    match (placed, &mut needed) {
         (Passes::Only(kept), Fields::Some(names)) => {
             names.extend(kept);
             Some(needed)
@@ -163,7 +186,7 @@ fn needed(steps: &[Step]) -> Option<Fields> {
     }
 }
 
-/// The fields that two stages leave as they are.
+/// The fields that pass two stages.
 fn both(first: Passes, second: Passes) -> Passes {
     match (first, second) {
         (Passes::AllBut(mut a), Passes::AllBut(b)) => {
@@ -208,13 +231,13 @@ mod tests {
     fn head(stages: &str) -> String {
         let text = DocumentBuf::from_json(&format!("{{\"v\":{stages}}}")).unwrap();
         let Some(Value::Array(stages)) = text.view().get("v") else { panic!("no array") };
-        let head = Head::of(&aggregate::parse(stages, &Context::default()).unwrap()).unwrap();
+        let head = Head::of(&aggregate::parse(stages, &Context::default()).unwrap(), Rewrites::default()).unwrap();
         let filters = match head.query.filter.root() {
             Node::And(nodes) => nodes.len(),
             _ => 1,
         };
-        let sort = head.query.sort.map_or(0, |sort| sort.fields().len());
-        let paths = head.query.projection.as_ref().and_then(|projection| projection.plain_paths());
+        let sort = head.query.sort.as_ref().map_or(0, |sort| sort.fields().len());
+        let paths = head.query.kept().and_then(|projection| projection.plain_paths());
         let paths = paths.map_or_else(|| "all".to_owned(), |paths| paths.join(","));
         let rest: Vec<_> = head.rest.stages().iter().map(|step| step.name()).collect();
         let limit = head.query.limit.map_or(-1, u64::cast_signed);
@@ -269,7 +292,12 @@ mod tests {
             (r#"[{"$count":"n"}]"#, "0 0 0 -1 _id | $count"),
             (r#"[{"$set":{"x":"$y"}},{"$group":{"_id":"$x"}}]"#, "0 0 0 -1 y | $set $group"),
             (r#"[{"$project":{"x":"$y"}},{"$group":{"_id":"$x"}}]"#, "0 0 0 -1 y | $project $group"),
+            (r#"[{"$set":{"x":"$y"}},{"$project":{"x":1,"z":1}}]"#, "0 0 0 -1 _id,x,y,z | $set $project"),
+            (r#"[{"$set":{"x":"$y"}},{"$project":{"x.u":1,"z":1}}]"#, "0 0 0 -1 _id,x,y,z | $set $project"),
             (r#"[{"$unwind":"$a"},{"$sortByCount":"$a"}]"#, "0 0 0 -1 a | $unwind $group $sort"),
+            (r#"[{"$project":{"a":1,"b":1}},{"$group":{"_id":"$a"}}]"#, "0 0 0 -1 a | $group"),
+            (r#"[{"$project":{"a":1}},{"$group":{"_id":"$z"}}]"#, "0 0 0 -1 _id,a | $group"),
+            (r#"[{"$project":{"a.b":1}},{"$group":{"_id":"$a"}}]"#, "0 0 0 -1 _id,a.b | $group"),
             (r#"[{"$facet":{"a":[{"$count":"n"}]}}]"#, "0 0 0 -1 all | $facet"),
         ] {
             assert_eq!(head(stages), expected, "{stages}");

@@ -2,6 +2,7 @@
 //!
 //! - [`head`] finds what of a pipeline a query can do.
 //! - [`view`] replaces a view by the collection that it is on and its pipeline.
+//! - [`rewrites`] are the short cuts that are taken, none of which changes an answer.
 //! - [`collections`] are what the stages of `aggregate` read and write: all from one snapshot or transaction.
 //! - [`Aggregation`] is a pipeline over a collection, ready to run or to be explained.
 
@@ -12,6 +13,7 @@ pub mod head;
 mod merge;
 mod replace;
 mod report;
+pub mod rewrites;
 mod sample;
 pub mod storage;
 pub mod view;
@@ -20,3 +22,4 @@ pub use aggregation::{Aggregation, Target};
 pub use collections::{Collections, Parts, Server};
 pub use explain::ExplainedShape;
 pub use head::Head;
+pub use rewrites::{Rewrite, Rewrites};

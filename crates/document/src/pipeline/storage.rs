@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::collections::{Collections, Watch};
 use super::head::Head;
+use super::rewrites::Rewrite;
 use super::sample::Draws;
 use super::{merge, replace, report, view};
 use crate::aggregate::lend::{Lender, Take};
@@ -120,25 +121,26 @@ impl Stored {
         if pipeline.starts_with_source() {
             return pipeline.run(Box::new(std::iter::empty()), run);
         }
-        let mut head = Head::of(pipeline)?;
+        let mut head = Head::of(pipeline, self.collections.rewrites)?;
         let Some(state) = &self.state else {
             return head.rest.run(Box::new(std::iter::empty()), run);
         };
+        let Collections { reader, watch, rewrites, .. } = &*self.collections;
         let sampled = pipeline.stages().first().and_then(|stage| stage.as_sample());
-        if let Some(size) = sampled.filter(|_| self.hint.is_none()) {
-            let Collections { reader, watch, .. } = &*self.collections;
-            if let Some(draws) = Draws::begin(reader, &state.table, size, watch, run)? {
-                return pipeline.clone().without_first(1).run(Box::new(draws), run);
-            }
+        if let Some(size) = sampled.filter(|_| self.hint.is_none() && rewrites.has(Rewrite::Draws))
+            && let Some(draws) = Draws::begin(reader, &state.table, size, watch, run)?
+        {
+            return pipeline.clone().without_first(1).run(Box::new(draws), run);
         }
         head.query.hint.clone_from(&self.hint);
         head.query.allowed = self.collections.allowed(&self.namespace);
         head.query.collation.clone_from(&run.context.collation);
         head.query.memory = Some(Arc::clone(&run.memory));
-        let reader = Box::new(Arc::clone(&self.collections.reader));
-        let execution = Execution::open(reader, state, Arc::new(head.query))?;
-        let mut found = Found { execution, watch: Arc::clone(&self.collections.watch), known: 0 };
-        if head.rest.borrows() {
+        head.query.fetches = !rewrites.has(Rewrite::CoveredReads);
+        let execution = Execution::open(Box::new(Arc::clone(reader)), state, Arc::new(head.query))?;
+        let keys = rewrites.has(Rewrite::LentKeys);
+        let mut found = Found { execution, watch: Arc::clone(watch), known: 0, keys };
+        if head.rest.borrows() && rewrites.has(Rewrite::Lending) {
             return head.rest.run_lent(Box::new(found), run);
         }
         head.rest.run(Box::new(std::iter::from_fn(move || found.watched().next())), run)
@@ -152,6 +154,8 @@ struct Found {
     watch: Arc<Watch>,
     /// The interrupt that the execution knows.
     known: u64,
+    /// Whether keys are lent.
+    keys: bool,
 }
 
 impl Found {
@@ -166,7 +170,7 @@ impl Found {
 
 impl Lender for Found {
     fn key_fields(&self) -> Option<Vec<(Path, Direction)>> {
-        self.execution.key_fields()
+        if self.keys { self.execution.key_fields() } else { None }
     }
 
     fn lend(&mut self, keys: bool, take: &mut Take<'_>) -> Result<bool> {

@@ -12,7 +12,7 @@ use crate::query::node::Node;
 /// Other fields of the index may have arrays. An index with a collation has no strings, only their sort keys.
 #[must_use]
 pub fn covers(index: &Index, query: &Query, scan: &Scan) -> bool {
-    if query.return_key || !super::fields::is_ordered(index) {
+    if query.return_key || query.fetches || !super::fields::is_ordered(index) {
         return false;
     }
     // A number in a path may be a position of an array, which no key tells.
@@ -27,7 +27,7 @@ pub fn covers(index: &Index, query: &Query, scan: &Scan) -> bool {
     if !paths_of(query.filter.root(), &mut needed) || !needed.iter().all(|path| has(path)) {
         return false;
     }
-    let shown = query.projection.as_ref().and_then(|projection| projection.plain_paths());
+    let shown = query.kept().and_then(|projection| projection.plain_paths());
     let Some(shown) = (if query.counts { Some(PlainPaths::new()) } else { shown }) else { return false };
     let fields = index.spec.pattern.fields();
     let has =

@@ -46,7 +46,7 @@ pub fn stages(plan: &Plan, query: &Query, shown: Shown<'_>, executed: Option<Exe
             stage.append("skipAmount", count(query.skip));
         });
     }
-    if let Some(projection) = &query.projection {
+    if let Some(projection) = query.kept() {
         let name = match (covered, projection.plain_paths().is_some()) {
             (true, _) => "PROJECTION_COVERED",
             (false, true) if is_simple(projection) => "PROJECTION_SIMPLE",

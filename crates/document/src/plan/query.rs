@@ -23,8 +23,11 @@ pub struct Query {
     pub skip: u64,
     /// How many follow at most.
     pub limit: Option<u64>,
-    /// What is shown of each.
+    /// What is shown of each: a part of the answer, which every way to take the documents applies.
     pub projection: Option<Projection>,
+    /// The fields that the caller reads, where these are not all, and where no projection says more. A hint: documents
+    /// may have more fields, and an index that has these needs no documents.
+    pub needed: Option<Projection>,
     /// The index that must be used.
     pub hint: Option<Hint>,
     /// The only indexes that are considered, where one of them gives a plan; stronger than the hint. With `min` or
@@ -38,6 +41,8 @@ pub struct Query {
     pub return_key: bool,
     /// Whether only the number of documents is asked for.
     pub counts: bool,
+    /// Whether documents are read also where the keys of an index have all that is asked for.
+    pub fetches: bool,
     /// The memory for a sort. Without it 100 MiB, beyond which the query fails with code 292.
     pub memory: Option<Arc<Memory>>,
 }
@@ -67,12 +72,14 @@ impl Query {
             skip: 0,
             limit: None,
             projection: None,
+            needed: None,
             hint: None,
             allowed: None,
             min: None,
             max: None,
             return_key: false,
             counts: false,
+            fetches: false,
             memory: None,
         }
     }
@@ -84,6 +91,12 @@ impl Query {
             self.memory = Some(Arc::new(Memory::default().with_spill(engine.clone())));
         }
         self
+    }
+
+    /// The fields that documents have at least, by the projection or by what the caller reads.
+    #[must_use]
+    pub fn kept(&self) -> Option<&Projection> {
+        self.projection.as_ref().or(self.needed.as_ref())
     }
 
     /// The memory for a sort.

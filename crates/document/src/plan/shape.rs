@@ -20,7 +20,7 @@ pub fn shape(query: &Query) -> String {
         add(if *descending { " -" } else { " +" });
         add(&text(path));
     }
-    if let Some(projection) = &query.projection {
+    if let Some(projection) = query.kept() {
         let mut fields = Vec::new();
         projection.each_field(&mut |name, touch| fields.push(format!("{} {touch:?}", String::from_utf8_lossy(name))));
         fields.sort();

@@ -146,7 +146,10 @@ fn with_id(document: Document<'_>, id: Value<'_>) -> DocumentBuf {
     }
     let mut builder = DocumentBuilder::new();
     builder.append("_id", id);
-    document.elements().filter(|element| element.name != "_id").for_each(|element| {
+    // A second one stays, so that the collection refuses it.
+    let mut is_first = true;
+    let others = document.elements().filter(|element| element.name != "_id" || !std::mem::take(&mut is_first));
+    others.for_each(|element| {
         builder.append_element(&element);
     });
     builder.finish()

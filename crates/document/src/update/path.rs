@@ -58,6 +58,10 @@ impl UpdatePath {
             }
             steps.push(step);
         }
+        if steps.iter().filter(|step| **step == Step::First).count() > 1 {
+            // The filter matched in one array.
+            return Err(Error::bad_value(format!("Too many positional (i.e. '$') elements found in path '{text}'")));
+        }
         Ok(Self { text: text.to_owned(), steps })
     }
 
