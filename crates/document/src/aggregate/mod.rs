@@ -20,6 +20,7 @@ mod lookup;
 pub mod memory;
 pub mod merge;
 mod output;
+mod pulled;
 pub mod report;
 mod reshape;
 mod sort;

@@ -1,10 +1,11 @@
 //! What every module of the crate uses: errors with their codes, and conversions of numbers that lose nothing, time
-//! and randomness, interrupts.
+//! and randomness, interrupts, the stack.
 
 pub mod codes;
 pub mod error;
 pub mod interrupt;
 pub mod num;
+pub mod stack;
 pub mod system;
 
 pub use codes::ErrorCode;
