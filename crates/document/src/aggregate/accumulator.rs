@@ -199,7 +199,6 @@ impl Accumulator {
 
     /// Adds a value to a state that is no sum.
     fn add_to_other(&self, state: &mut State, value: Val<'_>) -> Result<usize> {
-        let bytes = |value: &ValueBuf| size_of::<ValueBuf>() + value.payload().len();
         Ok(match (&self.kind, state) {
             (_, State::Average(sum, count)) => {
                 if let Some(number) = value.value().as_number() {
@@ -213,16 +212,20 @@ impl Accumulator {
                     let order = compare(self.collation.as_deref(), &value.value(), &best.view());
                     if *greatest { order.is_gt() } else { order.is_lt() }
                 });
-                if better && !value.is_nullish() {
-                    *best = value.into_buf();
+                if !better || value.is_nullish() {
+                    return Ok(0);
                 }
-                0
+                let before = best.as_ref().map_or(0, bytes);
+                *best = value.into_buf();
+                best.as_ref().map_or(0, bytes).saturating_sub(before)
             }
             (Kind::End(last), State::One(end)) => {
-                if *last || end.is_none() {
-                    *end = Some(value.into_buf().unwrap_or_else(|| Value::Null.into()));
+                if !*last && end.is_some() {
+                    return Ok(0);
                 }
-                0
+                let before = end.as_ref().map_or(0, bytes);
+                *end = Some(value.into_buf().unwrap_or_else(|| Value::Null.into()));
+                end.as_ref().map_or(0, bytes).saturating_sub(before)
             }
             (Kind::Push, State::Many(values)) => value.into_buf().map_or(0, |value| {
                 let size = bytes(&value);
@@ -231,8 +234,9 @@ impl Accumulator {
             }),
             (Kind::Concat, State::Many(values)) => match array_of("$concatArrays", 7_750_301, &value)? {
                 Some(array) => {
+                    let before = values.len();
                     values.extend(array.values().map(ValueBuf::from));
-                    array.as_bytes().len()
+                    array.as_bytes().len() + (values.len() - before) * size_of::<ValueBuf>()
                 }
                 None => 0,
             },
@@ -268,11 +272,13 @@ impl Accumulator {
                 0
             }
             (Kind::EndN(last, _), State::Some(values, n)) => {
-                if *last && values.len() == *n {
-                    values.remove(0);
-                }
+                let full = values.len() == *n;
+                let dropped = if *last && full && *n > 0 { bytes(&values.remove(0)) } else { 0 };
                 if values.len() < *n {
-                    values.push(value.into_buf().unwrap_or_else(|| Value::Null.into()));
+                    let value = value.into_buf().unwrap_or_else(|| Value::Null.into());
+                    let added = bytes(&value);
+                    values.push(value);
+                    return Ok(added.saturating_sub(dropped));
                 }
                 0
             }
@@ -282,8 +288,10 @@ impl Accumulator {
                         let order = compare(self.collation.as_deref(), &other.view(), &value.view());
                         if *greatest { order.is_ge() } else { order.is_le() }
                     });
+                    let added = bytes(&value);
                     values.insert(at, value);
-                    values.truncate(*n);
+                    let dropped = if values.len() > *n { values.pop().as_ref().map_or(0, bytes) } else { 0 };
+                    return Ok(added.saturating_sub(dropped));
                 }
                 0
             }
@@ -399,15 +407,17 @@ fn add_ordered(
     new: (SortKey, ValueBuf),
 ) -> usize {
     let at = kept.partition_point(|(key, _)| sort.compare(key, &new.0).is_le());
-    let size = size_of::<ValueBuf>() + new.1.payload().len();
+    let size = |(key, value): &(SortKey, ValueBuf)| key.iter().map(bytes).sum::<usize>() + bytes(value);
+    let added = size(&new);
     kept.insert(at, new);
     if kept.len() <= n {
-        return size;
+        return added;
     }
-    if last {
-        kept.remove(0);
-    } else {
-        kept.pop();
-    }
-    0
+    let dropped = if last { Some(kept.remove(0)) } else { kept.pop() };
+    added.saturating_sub(dropped.as_ref().map_or(0, size))
+}
+
+/// The bytes that a kept value takes.
+fn bytes(value: &ValueBuf) -> usize {
+    size_of::<ValueBuf>() + value.payload().len()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::bucket::{Fields, is_expression, output};
 use super::effect::{Effect, Fields as Reads};
 use super::granularity::Granularity;
+use super::memory::Held;
 use super::sorter::{Sorted, Sorter};
 use super::stage::{Parser, Rows, Run, Stage, Stages, deferred, error};
 use crate::base::Result;
@@ -34,7 +35,9 @@ impl Stage for Auto {
         let run = run.clone();
         Ok(deferred(move || {
             let mut buckets = self.sorted(input, &run)?;
-            Ok(std::iter::from_fn(move || buckets.next_bucket(&self).transpose()))
+            Ok(std::iter::from_fn(move || {
+                buckets.next_bucket(&self, Held::new(&run.memory, "$bucketAuto")).transpose()
+            }))
         }))
     }
 
@@ -88,12 +91,14 @@ struct Bucket {
     low: ValueBuf,
     high: ValueBuf,
     states: Vec<super::accumulator::State>,
+    /// What the states take.
+    held: Held,
 }
 
 impl Bucket {
     fn add(&mut self, stage: &Auto, (key, document): (ValueBuf, DocumentBuf)) -> Result<()> {
         for ((_, accumulator), state) in stage.fields.iter().zip(&mut self.states) {
-            accumulator.add(state, document.view())?;
+            self.held.take(accumulator.add(state, document.view())?)?;
         }
         self.high = key;
         Ok(())
@@ -115,7 +120,7 @@ impl Buckets {
         Ok(Some((stage.key_of(document.view())?, document)))
     }
 
-    fn next_bucket(&mut self, stage: &Auto) -> Result<Option<DocumentBuf>> {
+    fn next_bucket(&mut self, stage: &Auto, held: Held) -> Result<Option<DocumentBuf>> {
         let first = match self.next.take() {
             Some(row) => row,
             None if self.made > 0 => return Ok(None),
@@ -131,7 +136,7 @@ impl Buckets {
             (None, _) => first.0.clone(),
         };
         let states = stage.fields.iter().map(|(_, accumulator)| accumulator.start(Document::empty()));
-        let mut bucket = Bucket { low, high: first.0.clone(), states: states.collect::<Result<_>>()? };
+        let mut bucket = Bucket { low, high: first.0.clone(), states: states.collect::<Result<_>>()?, held };
         bucket.add(stage, first)?;
         let (is_last, mut count) = (self.made == stage.buckets, 1);
         while count < self.size || is_last {

@@ -134,14 +134,34 @@ impl Running {
         }
         let pipeline = Pipeline::of(steps);
         let Some(from) = &stage.from else {
-            return pipeline.run(Box::new(std::iter::empty()), &run)?.collect();
+            return gathered(pipeline.run(Box::new(std::iter::empty()), &run)?);
         };
         let source = match &self.source {
             Some(source) => source,
             None => self.source.insert(self.run.storage.source(from, &self.run)?),
         };
-        source.read(&pipeline, &run)?.collect()
+        gathered(source.read(&pipeline, &run)?)
     }
+}
+
+/// The documents for an array, which end with an error as soon as they are too many for it.
+fn gathered(rows: Rows) -> Result<Vec<DocumentBuf>> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for row in rows {
+        let row = row?;
+        bytes += row.as_bytes().len();
+        check_array(bytes)?;
+        found.push(row);
+    }
+    Ok(found)
+}
+
+fn check_array(bytes: usize) -> Result<()> {
+    if bytes > crate::bson::DOCUMENT_BYTES_MAX {
+        let what = format!("Total size of documents in an array of {bytes} bytes exceeds maximum document size");
+        return Err(error(4568, what));
+    }
+    Ok(())
 }
 
 /// The document with an array of documents.
@@ -149,11 +169,7 @@ impl Running {
 /// # Errors
 /// `BSONObjectTooLarge` (10334) beyond 16 MiB.
 pub(super) fn joined(document: Document<'_>, to: &Path, found: &[DocumentBuf]) -> Result<DocumentBuf> {
-    let bytes: usize = found.iter().map(|found| found.as_bytes().len()).sum();
-    if bytes > crate::bson::DOCUMENT_BYTES_MAX {
-        let what = format!("Total size of documents in an array of {bytes} bytes exceeds maximum document size");
-        return Err(error(4568, what));
-    }
+    check_array(found.iter().map(|found| found.as_bytes().len()).sum())?;
     let array = ValueBuf::array(found.iter().map(|found| Value::Document(found.view())));
     Ok(set(document, to.parts(), array.view()))
 }

@@ -1,5 +1,6 @@
 //! The memory that the stages of a pipeline share, and where they put what does not fit.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::base::{Error, ErrorCode, Result};
@@ -74,6 +75,40 @@ impl Memory {
     /// Takes note of bytes that a stage keeps no longer.
     pub fn give(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Bytes that a stage keeps, given back when this is dropped.
+#[derive(Debug)]
+pub(super) struct Held {
+    memory: Arc<Memory>,
+    bytes: usize,
+    stage: &'static str,
+}
+
+impl Held {
+    pub(super) fn new(memory: &Arc<Memory>, stage: &'static str) -> Self {
+        Self { memory: Arc::clone(memory), bytes: 0, stage }
+    }
+
+    /// Takes note of further bytes.
+    ///
+    /// # Errors
+    /// As [`Memory::take`].
+    pub(super) fn take(&mut self, bytes: usize) -> Result<()> {
+        self.bytes += bytes;
+        self.memory.take(bytes, self.stage)
+    }
+
+    /// Another count of the same stage.
+    pub(super) fn empty(&self) -> Self {
+        Self::new(&self.memory, self.stage)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.memory.give(self.bytes);
     }
 }
 

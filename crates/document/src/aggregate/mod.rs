@@ -21,6 +21,7 @@ pub mod memory;
 pub mod merge;
 mod needs;
 mod output;
+mod pulled;
 pub mod report;
 mod reshape;
 pub mod rights;

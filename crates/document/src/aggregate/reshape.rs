@@ -367,7 +367,7 @@ impl Redact {
 }
 
 fn evaluate<'e>(expression: &'e Expression, env: &Env<'e>) -> Result<Val<'e>> {
-    expression.evaluate(env)
+    expression.within(env)
 }
 
 pub(super) fn read_redact(parser: &Parser<'_>, _: &'static str, value: Value<'_>) -> Stages {
@@ -515,12 +515,6 @@ impl Facet {
             builder.open_array(name);
             facet_into(pipeline, &rows, run, &mut builder)?;
             builder.close();
-            if builder.len() > crate::bson::DOCUMENT_BYTES_MAX {
-                return Err(Error::new(
-                    ErrorCode::BSON_OBJECT_TOO_LARGE,
-                    "the document that $facet gives is too large",
-                ));
-            }
         }
         run.memory.give(kept);
         Ok(builder.finish())
@@ -532,6 +526,10 @@ fn facet_into(pipeline: &Pipeline, rows: &Arc<[DocumentBuf]>, run: &Run, builder
     let input = (0..rows.len()).map(move |at| Ok(rows[at].clone()));
     for row in pipeline.run(Box::new(input), run)? {
         builder.push(&row?);
+        if builder.len() > crate::bson::DOCUMENT_BYTES_MAX {
+            let what = "the document that $facet gives is too large";
+            return Err(Error::new(ErrorCode::BSON_OBJECT_TOO_LARGE, what));
+        }
     }
     Ok(())
 }

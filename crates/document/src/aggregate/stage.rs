@@ -8,6 +8,8 @@ use super::effect::Effect;
 use super::lend::{Lender, Lent};
 use super::memory::Memory;
 use super::merge::Output;
+use super::pulled::Pulled;
+pub use super::pulled::Rows;
 use crate::base::{Error, ErrorCode, Need, On, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Value};
 use crate::expr::Context;
@@ -15,9 +17,6 @@ pub(super) use crate::expr::value::error;
 use crate::path::Sort;
 use crate::projection::Projection;
 use crate::query::Filter;
-
-/// The documents that a stage gives. They own what they need, so that a cursor may keep them between commands.
-pub type Rows = Box<dyn Iterator<Item = Result<DocumentBuf>> + Send>;
 
 /// A stage of a pipeline.
 pub trait Stage: fmt::Debug + Send + Sync {
@@ -254,6 +253,19 @@ impl Step {
         names
     }
 
+    /// The documents that the stage gives for those of `input`.
+    fn rows(&self, input: Rows, run: &Run) -> Result<Rows> {
+        Ok(self.pulled(Arc::clone(&self.stage).run(input, run)?))
+    }
+
+    /// The documents of the stage as the one behind it pulls them. A stage that hands on what it gets builds none.
+    fn pulled(&self, rows: Rows) -> Rows {
+        let stage = &self.stage;
+        let hands_on = stage.as_filter().is_some() || stage.as_sort().is_some() || stage.as_limit().is_some();
+        let builds = !hands_on && stage.as_skip().is_none() && stage.as_sample().is_none();
+        Box::new(Pulled::new(rows, builds))
+    }
+
     /// The same stage when only its first `count` documents are wanted.
     #[must_use]
     pub fn limited(&self, count: u64) -> Self {
@@ -285,9 +297,13 @@ impl Pipeline {
     }
 
     /// This pipeline and then another.
-    #[must_use]
-    pub fn then(&self, next: &Self) -> Self {
-        Self { stages: self.stages.iter().chain(&next.stages).cloned().collect() }
+    ///
+    /// # Errors
+    /// 5054701 when they are too long together.
+    pub fn then(&self, next: &Self) -> Result<Self> {
+        let stages: Vec<Step> = self.stages.iter().chain(&next.stages).cloned().collect();
+        check_length(stages.len())?;
+        Ok(Self { stages })
     }
 
     /// Whether there are no stages.
@@ -319,7 +335,7 @@ impl Pipeline {
     /// # Errors
     /// Those that are known before the first document; others come with the documents.
     pub fn run(&self, input: Rows, run: &Run) -> Result<Rows> {
-        self.stages.iter().try_fold(input, |input, step| Arc::clone(&step.stage).run(input, run))
+        self.stages.iter().try_fold(input, |input, step| step.rows(input, run))
     }
 }
 
@@ -342,7 +358,7 @@ impl Pipeline {
     pub fn run_lent(&self, lender: Box<dyn Lender>, run: &Run) -> Result<Rows> {
         let Some(borrower) = self.borrower() else { return self.run(copied(lender), run) };
         let rows = borrower.run_lent(lender, run)?;
-        self.stages[1..].iter().try_fold(rows, |input, step| Arc::clone(&step.stage).run(input, run))
+        self.stages[1..].iter().try_fold(self.stages[0].pulled(rows), |input, step| step.rows(input, run))
     }
 }
 
@@ -514,6 +530,7 @@ impl<'c> Parser<'c> {
                 return Err(error(40601, format!("{} can only be the final stage in the pipeline", stage.name())));
             }
         }
+        check_length(all.len())?;
         Ok(Pipeline { stages: all })
     }
 
@@ -573,6 +590,14 @@ impl<'c> Parser<'c> {
             (self.table)(&name).ok_or_else(|| error(40324, format!("Unrecognized pipeline stage name: '{name}'")))?;
         read(self, name, first.value)
     }
+}
+
+/// Checks the length of a pipeline whose stages stand for others, or that has the stages of views.
+fn check_length(stages: usize) -> Result<()> {
+    if stages > STAGES_MAX {
+        return Err(error(5_054_701, format!("Pipeline length must be no longer than {STAGES_MAX} stages")));
+    }
+    Ok(())
 }
 
 fn of_name(name: &str) -> DocumentBuf {

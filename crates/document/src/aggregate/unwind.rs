@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::effect::{Effect, Fields, Passes};
 use super::stage::{Parser, Rows, Run, Stage, Stages, error};
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::path::{Part, Path};
 
@@ -25,8 +25,8 @@ impl Stage for Unwind {
 
     fn run(self: Arc<Self>, input: Rows, _: &Run) -> Result<Rows> {
         Ok(Box::new(input.flat_map(move |row| match row {
-            Ok(document) => Box::new(self.unwound(&document).into_iter().map(Ok)) as Rows,
-            Err(wrong) => Box::new(std::iter::once(Err(wrong))),
+            Ok(document) => Unwound::new(Arc::clone(&self), document),
+            Err(wrong) => Unwound::failed(Arc::clone(&self), wrong),
         })))
     }
 
@@ -39,34 +39,56 @@ impl Stage for Unwind {
     }
 }
 
-impl Unwind {
-    fn unwound(&self, document: &DocumentBuf) -> Vec<DocumentBuf> {
-        match get(document.view(), self.path.parts()) {
+/// The documents for the values of one document's array, made one at a time: each has a copy of all other fields.
+struct Unwound {
+    stage: Arc<Unwind>,
+    /// What comes first: an error, or the document of one that has no array with values.
+    first: Option<Result<DocumentBuf>>,
+    document: DocumentBuf,
+    /// The bytes of the array's values that were not unwound yet.
+    left: usize,
+    position: i64,
+}
+
+impl Unwound {
+    fn new(stage: Arc<Unwind>, document: DocumentBuf) -> Self {
+        let (mut first, mut left) = (None, 0);
+        match get(document.view(), stage.path.parts()) {
             Some(Value::Array(array)) if array.is_empty() => {
-                if self.preserve {
-                    vec![self.with_index(&without(document.view(), self.path.parts()), Value::Null)]
-                } else {
-                    Vec::new()
-                }
+                first = stage.preserve.then(|| without(document.view(), stage.path.parts()));
             }
-            Some(Value::Array(array)) => {
-                let one = |(at, value): (i64, Value<'_>)| {
-                    let single = set(document.view(), self.path.parts(), value);
-                    self.with_index(&single, Value::Int64(at))
-                };
-                (0..).zip(array.values()).map(one).collect()
-            }
-            None | Some(Value::Null | Value::Undefined) => {
-                if self.preserve {
-                    vec![self.with_index(document, Value::Null)]
-                } else {
-                    Vec::new()
-                }
-            }
-            Some(_) => vec![self.with_index(document, Value::Null)],
+            Some(Value::Array(array)) => left = array.values().bytes(),
+            None | Some(Value::Null | Value::Undefined) => first = stage.preserve.then(|| document.clone()),
+            Some(_) => first = Some(document.clone()),
         }
+        let first = first.map(|document| Ok(stage.with_index(&document, Value::Null)));
+        Self { stage, first, document, left, position: 0 }
     }
 
+    fn failed(stage: Arc<Unwind>, wrong: Error) -> Self {
+        Self { stage, first: Some(Err(wrong)), document: DocumentBuf::new(), left: 0, position: 0 }
+    }
+}
+
+impl Iterator for Unwound {
+    type Item = Result<DocumentBuf>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.first.is_some() || self.left == 0 {
+            return self.first.take();
+        }
+        let array = get(self.document.view(), self.stage.path.parts())?.as_array()?;
+        let mut values = array.last_values(self.left);
+        let value = values.next()?;
+        self.left = values.bytes();
+        let single = set(self.document.view(), self.stage.path.parts(), value);
+        let position = self.position;
+        self.position += 1;
+        Some(Ok(self.stage.with_index(&single, Value::Int64(position))))
+    }
+}
+
+impl Unwind {
     fn with_index(&self, document: &DocumentBuf, at: Value<'_>) -> DocumentBuf {
         match &self.index {
             Some(path) => set(document.view(), path.parts(), at),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::accumulator::Accumulator;
 use super::covariance::Covariance;
+use super::memory::Held;
 use super::sorter::{Sorted, Sorter};
 use super::stage::{Rows, Run, Stage, deferred, error};
 use super::unwind::set;
@@ -107,14 +108,16 @@ impl Stage for WindowFields {
         let run = run.clone();
         Ok(deferred(move || {
             let mut partitions = Partitions { rows: self.sorted(input, &run)?, next: None };
-            let mut out = Vec::new().into_iter();
+            let mut partition: Option<Computed> = None;
             Ok(std::iter::from_fn(move || {
                 loop {
-                    if let Some(document) = out.next() {
+                    if let Some(document) = partition.as_mut().and_then(|partition| partition.next(&self.outputs)) {
                         return Some(Ok(document));
                     }
+                    // Its memory is given back before the next one is read.
+                    partition = None;
                     match partitions.computed(&self, &run).transpose()? {
-                        Ok(documents) => out = documents.into_iter(),
+                        Ok(computed) => partition = Some(computed),
                         Err(wrong) => return Some(Err(wrong)),
                     }
                 }
@@ -131,10 +134,10 @@ struct Partitions {
 }
 
 impl Partitions {
-    /// The documents of the next partition, with the fields that are computed.
-    fn computed(&mut self, stage: &WindowFields, run: &Run) -> Result<Option<Vec<DocumentBuf>>> {
+    /// The next partition, with the values of the fields that are computed.
+    fn computed(&mut self, stage: &WindowFields, run: &Run) -> Result<Option<Computed>> {
         let mut rows: Vec<Row> = Vec::new();
-        let (mut this, mut kept) = (None, 0);
+        let (mut this, mut held) = (None, Held::new(&run.memory, stage.name));
         loop {
             let (partition, document) = match self.next.take() {
                 Some(next) => next,
@@ -148,26 +151,38 @@ impl Partitions {
                 break;
             }
             this = Some(partition);
-            let bytes = document.as_bytes().len() + size_of::<Row>();
-            kept += bytes;
-            run.memory.take(bytes, stage.name)?;
+            held.take(document.as_bytes().len() + size_of::<Row>())?;
             let key = stage.sort.as_ref().map_or(Ok(Vec::new()), |sort| sort.key(document.view()))?;
             rows.push(Row { key, document });
         }
         if rows.is_empty() {
             return Ok(None);
         }
-        let mut documents: Vec<DocumentBuf> = rows.iter().map(|row| row.document.clone()).collect();
-        for output in &stage.outputs {
-            let values = stage.values(output, &rows)?;
-            for (document, value) in documents.iter_mut().zip(values) {
-                if let Some(value) = value {
-                    *document = set(document.view(), output.path.parts(), value.view());
-                }
+        let values = stage.outputs.iter().map(|output| stage.values(output, &rows, &mut held).map(Vec::into_iter));
+        let values = values.collect::<Result<_>>()?;
+        Ok(Some(Computed { rows: rows.into_iter(), values, _held: held }))
+    }
+}
+
+/// A partition whose fields are computed.
+struct Computed {
+    rows: std::vec::IntoIter<Row>,
+    /// The values of each output, for each row.
+    values: Vec<std::vec::IntoIter<Option<ValueBuf>>>,
+    /// What the rows and values take.
+    _held: Held,
+}
+
+impl Computed {
+    /// The next document, with its fields.
+    fn next(&mut self, outputs: &[Output]) -> Option<DocumentBuf> {
+        let mut document = self.rows.next()?.document;
+        for (output, values) in outputs.iter().zip(&mut self.values) {
+            if let Some(value) = values.next().flatten() {
+                document = set(document.view(), output.path.parts(), value.view());
             }
         }
-        run.memory.give(kept);
-        Ok(Some(documents))
+        Some(document)
     }
 }
 
@@ -199,11 +214,12 @@ impl WindowFields {
     }
 
     /// The value of an output for each row of a partition; nothing where the field is not set.
-    fn values(&self, output: &Output, rows: &[Row]) -> Result<Vec<Option<ValueBuf>>> {
+    fn values(&self, output: &Output, rows: &[Row], held: &mut Held) -> Result<Vec<Option<ValueBuf>>> {
+        held.take(rows.len() * size_of::<Option<ValueBuf>>())?;
         let null = || ValueBuf::from(Value::Null);
         let own = |value: Val<'_>| value.into_buf().unwrap_or_else(null);
         match &output.function {
-            Function::Accumulate(accumulator) => self.accumulated(accumulator, output.window, rows),
+            Function::Accumulate(accumulator) => self.accumulated(accumulator, output.window, rows, held),
             Function::Rank { dense } => Ok(self.ranks(rows, *dense)),
             Function::Number => {
                 Ok((1..).zip(rows).map(|(number, _)| Some(crate::expr::value::int(number).into())).collect())
@@ -212,10 +228,12 @@ impl WindowFields {
                 .zip(rows)
                 .map(|(at, _)| {
                     let other = at.checked_add(*by).and_then(|at| usize::try_from(at).ok()).and_then(|at| rows.get(at));
-                    Ok(Some(match other {
+                    let value = match other {
                         Some(row) => own(output.of(row.document.view())?),
                         None => default.clone(),
-                    }))
+                    };
+                    held.take(value.payload().len())?;
+                    Ok(Some(value))
                 })
                 .collect(),
             Function::Covariance { x, y, sample } => self.covariances((x, y), *sample, output.window, rows),
@@ -248,6 +266,7 @@ impl WindowFields {
                         if !value.is_nullish() {
                             last = own(value);
                         }
+                        held.take(last.payload().len())?;
                         Ok(Some(last.clone()))
                     })
                     .collect()
@@ -257,15 +276,27 @@ impl WindowFields {
     }
 
     /// What an accumulator makes of the window of each row.
-    fn accumulated(&self, accumulator: &Accumulator, window: Window, rows: &[Row]) -> Result<Vec<Option<ValueBuf>>> {
+    fn accumulated(
+        &self,
+        accumulator: &Accumulator,
+        window: Window,
+        rows: &[Row],
+        held: &mut Held,
+    ) -> Result<Vec<Option<ValueBuf>>> {
         let of_row = |at| {
             let (from, to) = self.window(window, rows, at)?;
-            let mut state = accumulator.start(Document::empty())?;
+            let (mut state, mut gathered) = (accumulator.start(Document::empty())?, held.empty());
             for row in &rows[from..to] {
-                accumulator.add(&mut state, row.document.view())?;
+                let bytes = accumulator.add(&mut state, row.document.view())?;
+                if bytes > 0 {
+                    gathered.take(bytes)?;
+                }
             }
             let moves = window.moves();
-            Ok(Some(if moves { accumulator.finish_moving(state) } else { accumulator.finish(state) }))
+            let value = if moves { accumulator.finish_moving(state) } else { accumulator.finish(state) };
+            drop(gathered);
+            held.take(value.payload().len())?;
+            Ok(Some(value))
         };
         (0..rows.len()).map(of_row).collect()
     }

@@ -114,6 +114,7 @@ codes! {
     INVALID_PIPELINE_OPERATOR = 168 "InvalidPipelineOperator";
     CANNOT_INDEX_PARALLEL_ARRAYS = 171 "CannotIndexParallelArrays";
     INVALID_INDEX_SPECIFICATION_OPTION = 197 "InvalidIndexSpecificationOption";
+    CANNOT_BUILD_INDEX_KEYS = 201 "CannotBuildIndexKeys";
     KEY_TOO_LONG = 17280 "KeyTooLong";
     TRANSACTION_TOO_OLD = 225 "TransactionTooOld";
     MAX_SUB_PIPELINE_DEPTH_EXCEEDED = 232 "MaxSubPipelineDepthExceeded";

@@ -25,6 +25,9 @@ pub struct DocumentBuilder {
     open: SmallVec<[Frame; 8]>,
 }
 
+/// The bytes that a finished document may have allocated, however short it is.
+const SLACK_BYTES_MAX: usize = 256;
+
 /// An open document or array.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
@@ -150,6 +153,11 @@ impl DocumentBuilder {
     pub fn finish(mut self) -> DocumentBuf {
         while !self.open.is_empty() {
             self.end();
+        }
+        // What is kept is counted by its length, so that no more than as much again may be allocated: a small document
+        // that was projected from a large one would hold the memory of that.
+        if self.bytes.capacity() > SLACK_BYTES_MAX && self.bytes.capacity() / 2 > self.bytes.len() {
+            self.bytes.shrink_to_fit();
         }
         DocumentBuf::from_built(self.bytes)
     }

@@ -18,6 +18,7 @@ pub mod builder;
 pub mod convert;
 pub mod date;
 pub mod decimal;
+pub mod depth;
 pub mod fields;
 pub mod json;
 pub mod kind;

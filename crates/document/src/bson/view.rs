@@ -110,6 +110,13 @@ pub struct ArrayValues<'a> {
     elements: Elements<'a>,
 }
 
+impl ArrayValues<'_> {
+    /// The bytes of the values that are left.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.elements.rest.len()
+    }
+}
+
 impl<'a> Array<'a> {
     /// The array whose values are those of a document.
     #[must_use]
@@ -209,6 +216,12 @@ impl<'a> Array<'a> {
     #[must_use]
     pub fn values(self) -> ArrayValues<'a> {
         ArrayValues { elements: self.as_document().elements() }
+    }
+
+    /// The values in the last bytes of the array, as [`ArrayValues::bytes`] counts them.
+    pub(crate) fn last_values(self, bytes: usize) -> ArrayValues<'a> {
+        let end = self.0.len().saturating_sub(1);
+        ArrayValues { elements: Elements { rest: self.0.get(end.saturating_sub(bytes)..end).unwrap_or_default() } }
     }
 
     /// The value at a position from zero.

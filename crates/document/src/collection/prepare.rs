@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::base::{Error, ErrorCode, Result};
+use crate::bson::depth::is_deeper_than;
 use crate::bson::{
     DEPTH_MAX, DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Element, ObjectId, Timestamp, Value,
 };
@@ -82,24 +83,6 @@ pub fn check_one_id(document: Document<'_>) -> Result<()> {
         return Err(Error::bad_value("can't have multiple _id fields in one document"));
     }
     Ok(())
-}
-
-/// The least bytes that a level of nesting takes: length, type, the end of a name, the end of the document.
-const LEVEL_BYTES: usize = 7;
-
-/// Whether documents and arrays are nested deeper than some levels; only those are looked at that are large enough.
-fn is_deeper_than(document: Document<'_>, levels: usize) -> bool {
-    if levels == 0 {
-        return true;
-    }
-    if document.as_bytes().len() <= levels * LEVEL_BYTES {
-        return false;
-    }
-    document.elements().any(|element| match element.value {
-        Value::Document(inner) => is_deeper_than(inner, levels - 1),
-        Value::Array(inner) => is_deeper_than(inner.as_document(), levels - 1),
-        _ => false,
-    })
 }
 
 /// A document with a time in the place of each field but `_id` that is the timestamp 0; nothing without such a field.

@@ -4,6 +4,7 @@
 //! (([`parse`])) and evaluated for each document ([`Expression::of`]), mostly without a copy: values are
 //! borrowed from the document where they come from there.
 
+pub mod allowance;
 pub mod context;
 mod ops;
 pub mod parser;

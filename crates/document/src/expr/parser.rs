@@ -145,7 +145,7 @@ impl<'c> Parser<'c> {
             return Ok(expression);
         }
         let env = Env { collation: self.context.collation.as_deref(), ..Env::new(Document::empty()) };
-        Ok(match expression.evaluate(&env)?.into_buf() {
+        Ok(match expression.within(&env)?.into_buf() {
             Some(value) => Expression::Constant(value),
             None => Expression::Missing,
         })

@@ -4,6 +4,7 @@ use std::cmp;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::allowance::{self, Scope};
 use super::value::Val;
 use crate::base::Result;
 use crate::bson::{Array, Document, DocumentBuilder, Value, ValueBuf};
@@ -184,7 +185,16 @@ impl Expression {
     /// # Errors
     /// MongoDB's, as the operators have them.
     pub fn of<'a>(&'a self, document: Document<'a>) -> Result<Val<'a>> {
-        self.evaluate(&Env::new(document))
+        self.within(&Env::new(document))
+    }
+
+    /// The value in an environment, for callers that are no expressions.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn within<'a>(&'a self, env: &Env<'a>) -> Result<Val<'a>> {
+        let _scope = Scope::new();
+        self.evaluate(env)
     }
 
     /// Whether the value for a document counts as true.
@@ -195,11 +205,24 @@ impl Expression {
         Ok(self.of(document)?.truth())
     }
 
-    /// The value in an environment.
+    /// The value in an environment. Each value that an expression builds returns through here, where its bytes are
+    /// counted and its levels are bounded.
     ///
     /// # Errors
-    /// As [`Self::of`].
-    pub fn evaluate<'a>(&'a self, env: &Env<'a>) -> Result<Val<'a>> {
+    /// As [`Self::of`]; `ExceededMemoryLimit` (146) and `Overflow` (15) for what is too large or too deep.
+    #[inline]
+    pub(super) fn evaluate<'a>(&'a self, env: &Env<'a>) -> Result<Val<'a>> {
+        match self {
+            Self::Constant(value) => Ok(Val::View(value.view())),
+            Self::Missing | Self::Absent => Ok(Val::Missing),
+            _ => {
+                let before = allowance::held();
+                allowance::settled(before, self.compute(env))
+            }
+        }
+    }
+
+    fn compute<'a>(&'a self, env: &Env<'a>) -> Result<Val<'a>> {
         Ok(match self {
             Self::Constant(value) => Val::View(value.view()),
             Self::Missing | Self::Absent => Val::Missing,
@@ -210,6 +233,7 @@ impl Expression {
                 let mut builder = DocumentBuilder::new();
                 for (name, expression) in fields {
                     if let Some(value) = expression.evaluate(env)?.view() {
+                        allowance::charge(allowance::payload_bytes(&value))?;
                         builder.append(name, value);
                     }
                 }
@@ -217,7 +241,7 @@ impl Expression {
             }
             Self::Array(items) => {
                 let values = items.iter().map(|item| item.evaluate(env)).collect::<Result<Vec<_>>>()?;
-                Val::array(&values)
+                Val::Own(allowance::array(values.iter().map(Val::value))?)
             }
             Self::Call(call) => (call.function)(call, env)?,
             Self::Random(state) => Val::View(Value::Double(random(state))),

@@ -93,12 +93,6 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// An array of these values; missing ones become null.
-    #[must_use]
-    pub fn array<'v>(values: impl IntoIterator<Item = &'v Val<'v>>) -> Val<'static> {
-        Val::Own(ValueBuf::array(values.into_iter().map(Val::value)))
-    }
-
     /// New text.
     #[must_use]
     pub fn text(text: impl AsRef<[u8]>) -> Val<'static> {

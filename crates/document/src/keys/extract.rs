@@ -18,8 +18,9 @@ use crate::bson::{Array, Document, DocumentBuf, Value, ValueBuf};
 /// `wildcardProjection` of a wildcard index.
 ///
 /// # Errors
-/// `CannotIndexParallelArrays` (171); 16766 for an array in a hashed field; 16746 for a path with a number that means
-/// both a position in an array and a field of its elements; 7246301 for an array in a field beside a wildcard.
+/// `CannotIndexParallelArrays` (171); `CannotBuildIndexKeys` (201) for keys of too many bytes; 16766 for an array in a
+/// hashed field; 16746 for a path with a number that means both a position in an array and a field of its elements;
+/// 7246301 for an array in a field beside a wildcard.
 pub fn extract(
     pattern: &KeyPattern,
     sparse: bool,
@@ -41,8 +42,7 @@ pub fn extract(
         }
         expand(pattern, sparse, &states, keys)?;
     }
-    keys.finish();
-    Ok(())
+    keys.finish()
 }
 
 /// How far the search for a field's value has come.

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::types::TypeBits;
+use crate::base::{Error, ErrorCode, Result};
 
 /// Keys of a document in an index: their order in bytes, without duplicates. The memory is used again and again.
 #[derive(Clone, Debug, Default)]
@@ -11,7 +12,12 @@ pub struct KeySet {
     entries: SmallVec<[Entry; 4]>,
     multikey: SmallVec<[u64; 4]>,
     types: TypeBits,
+    /// Whether keys were left out because all of them would take more than [`BYTES_MAX`].
+    is_full: bool,
 }
+
+/// The most bytes of the keys of one document: an array gives a key for each value, and each has all other fields.
+const BYTES_MAX: usize = 64 << 20;
 
 /// A key and its type bits, one behind the other.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +78,7 @@ impl KeySet {
 
     /// Begins the keys of another document.
     pub(super) fn clear(&mut self, fields: usize) {
+        self.is_full = false;
         self.bytes.clear();
         self.entries.clear();
         self.multikey.clear();
@@ -85,6 +92,10 @@ impl KeySet {
     /// Appends a key whose fields `fill` writes.
     pub(super) fn push(&mut self, fill: impl FnOnce(&mut Vec<u8>, &mut TypeBits)) {
         let start = self.bytes.len();
+        if start > BYTES_MAX {
+            self.is_full = true;
+            return;
+        }
         self.types.clear();
         fill(&mut self.bytes, &mut self.types);
         let types = self.bytes.len();
@@ -93,12 +104,20 @@ impl KeySet {
     }
 
     /// Sorts the keys and drops those that are there already.
-    pub(super) fn finish(&mut self) {
+    ///
+    /// # Errors
+    /// `CannotBuildIndexKeys` (201) when they take more than [`BYTES_MAX`].
+    pub(super) fn finish(&mut self) -> Result<()> {
+        if self.is_full {
+            let what = format!("the keys of a document in an index take more than {BYTES_MAX} bytes");
+            return Err(Error::new(ErrorCode::CANNOT_BUILD_INDEX_KEYS, what));
+        }
         if self.entries.len() > 1 {
             let bytes = &self.bytes;
             let fields = |entry: &Entry| &bytes[entry.start..entry.types];
             self.entries.sort_by(|a, b| fields(a).cmp(fields(b)));
             self.entries.dedup_by(|a, b| fields(a) == fields(b));
         }
+        Ok(())
     }
 }

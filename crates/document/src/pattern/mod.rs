@@ -4,15 +4,20 @@
 //! or refers back, of `fancy-regex`, which backtracks with a limit. As in MongoDB, `\d`, `\w`, `\s` and `\b` know
 //! ASCII only, unless the pattern begins with `(*UCP)`, and characters are code points of UTF-8.
 
+mod budget;
 mod translate;
 
 use std::fmt;
 
 use crate::base::{Error, ErrorCode, Result};
+use budget::{Charge, SIZES};
 use translate::{Dialect, translate};
 
 /// The longest pattern in bytes.
 const PATTERN_BYTES_MAX: usize = 32_764;
+
+/// The size to which a part of a pattern that backtracks may compile.
+const BACKTRACKING_BYTES_MAX: usize = 1 << 20;
 
 /// A compiled regular expression.
 #[derive(Clone)]
@@ -20,6 +25,8 @@ pub struct Pattern {
     source: Box<str>,
     options: Box<str>,
     engine: Engine,
+    /// What the compiled pattern takes of the process's budget.
+    _charge: Charge,
 }
 
 #[derive(Clone)]
@@ -53,18 +60,20 @@ impl Pattern {
         let prefix = if flags.is_empty() { flags } else { format!("(?{flags})") };
         let extended = options.contains('x');
         let linear = format!("{prefix}{}", translate(source, Dialect::Linear, extended));
-        let engine = match regex::Regex::new(&linear) {
-            Ok(regex) => Engine::Linear(regex),
-            Err(_) => {
+        let (engine, charge) = match compiled(&linear)? {
+            Some((regex, charge)) => (Engine::Linear(regex), charge),
+            None => {
                 let text = format!("{prefix}{}", translate(source, Dialect::Backtracking, extended));
-                let compiled = fancy_regex::Regex::new(&text);
-                Engine::Backtracking(Box::new(compiled.map_err(|error| {
-                    let what = format!("Regular expression is invalid: {error}");
-                    Error::new(ErrorCode::new(51091), what)
-                })?))
+                let charge = Charge::take(BACKTRACKING_BYTES_MAX)?;
+                let compiled =
+                    fancy_regex::RegexBuilder::new(&text).delegate_size_limit(BACKTRACKING_BYTES_MAX).build();
+                let regex = compiled.map_err(|error| {
+                    Error::new(ErrorCode::new(51091), format!("Regular expression is invalid: {error}"))
+                })?;
+                (Engine::Backtracking(Box::new(regex)), charge)
             }
         };
-        Ok(Self { source: source.into(), options: options.into(), engine })
+        Ok(Self { source: source.into(), options: options.into(), engine, _charge: charge })
     }
 
     /// The pattern as it was given.
@@ -148,6 +157,19 @@ impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "/{}/{}", self.source, self.options)
     }
+}
+
+/// Compiles a pattern that matches in linear time; nothing when it does not, or is invalid or too large.
+fn compiled(text: &str) -> Result<Option<(regex::Regex, Charge)>> {
+    for size in SIZES {
+        let charge = Charge::take(size)?;
+        match regex::RegexBuilder::new(text).size_limit(size).build() {
+            Ok(regex) => return Ok(Some((regex, charge))),
+            Err(regex::Error::CompiledTooBig(_)) => {}
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok(None)
 }
 
 fn exceeded(error: &fancy_regex::Error) -> Error {

@@ -36,7 +36,7 @@ pub(super) fn collection(
     reply: &mut DocumentBuilder,
 ) -> Result<()> {
     let resolved = view::resolve(&collections.parts.catalog, namespace, &run.context)?;
-    let whole = resolved.pipeline.then(pipeline);
+    let whole = resolved.pipeline.then(pipeline)?;
     if whole.starts_with_source() {
         reply.open_array("stages");
         append_stages(reply, &whole);

@@ -98,7 +98,7 @@ impl Source for Stored {
         }
         match &self.view_run {
             Some(view_run) => pipeline.run(self.read_stored(&self.view, view_run)?, run),
-            None => self.read_stored(&self.view.then(pipeline), run),
+            None => self.read_stored(&self.view.then(pipeline)?, run),
         }
     }
 }

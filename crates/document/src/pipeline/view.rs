@@ -40,7 +40,7 @@ pub fn resolve(catalog: &Catalog, namespace: &Namespace, context: &Context) -> R
         let Some((on, stages)) = &options.view else { break };
         let pipeline = parse(stages.view(), &context)?;
         refuse_secrets(&resolved.namespace, on, &pipeline)?;
-        resolved.pipeline = pipeline.then(&resolved.pipeline);
+        resolved.pipeline = pipeline.then(&resolved.pipeline)?;
         resolved.namespace = Namespace::new(namespace.database(), on)?;
     }
     match catalog.find(&resolved.namespace) {

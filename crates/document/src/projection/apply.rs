@@ -1,16 +1,23 @@
 //! The application of a projection to a document.
 
+use std::cell::Cell;
+
 use super::tree::{Mode, Node, Tree};
 use crate::base::{Error, ErrorCode, Result};
+use crate::bson::depth::check_levels;
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
+use crate::expr::Env;
+use crate::expr::allowance::check_row;
 use crate::expr::value::position as position_of;
-use crate::expr::{Env, Val};
 
 /// What nodes need to know.
 struct Apply<'a> {
     mode: Mode,
     env: Env<'a>,
     position: Option<usize>,
+    /// The bytes of the values that were computed. All of them go into the document: those of a path into an array go
+    /// there once for each of its values.
+    computed: Cell<usize>,
 }
 
 pub(super) fn document(
@@ -19,10 +26,12 @@ pub(super) fn document(
     document: Document<'_>,
     position: Option<usize>,
 ) -> Result<DocumentBuf> {
-    let apply = Apply { mode, env: Env::new(document), position };
+    let apply = Apply { mode, env: Env::new(document), position, computed: Cell::new(0) };
     let mut builder = DocumentBuilder::with_buffer(Vec::with_capacity(document.as_bytes().len()));
     apply.fields(tree, document, &mut builder)?;
-    Ok(builder.finish())
+    let made = builder.finish();
+    check_levels(&Value::Document(made.view()))?;
+    Ok(made)
 }
 
 impl Apply<'_> {
@@ -82,9 +91,12 @@ impl Apply<'_> {
     }
 
     fn computed(&self, expression: &crate::expr::Expression) -> Result<Option<ValueBuf>> {
-        expression
-            .evaluate(&Env { root: self.env.root, current: self.env.current, locals: None, collation: None })
-            .map(Val::into_buf)
+        let env = Env { root: self.env.root, current: self.env.current, locals: None, collation: None };
+        let value = expression.within(&env)?.into_buf();
+        let computed = self.computed.get() + value.as_ref().map_or(0, |value| value.payload().len());
+        self.computed.set(computed);
+        check_row(computed)?;
+        Ok(value)
     }
 
     /// The projected value of a field with fields within; nothing when it is dropped.

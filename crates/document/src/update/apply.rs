@@ -6,7 +6,7 @@ use super::path::{Step, UpdatePath};
 use super::result::Updated;
 use super::tree::Tree;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuilder, Kind, Value, ValueBuf};
+use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuilder, Kind, Value, ValueBuf};
 use crate::collation::Collated;
 use crate::query::Filter;
 
@@ -23,18 +23,26 @@ pub(super) struct Operators {
 /// The most values that are put before a new one in an array.
 const PADDING_MAX: usize = 1_500_000;
 
+/// The most bytes of the paths whose values an update changes.
+const PATH_BYTES_MAX: usize = 100 << 20;
+
 /// What steps need to know.
 struct Apply<'u> {
     operators: &'u Operators,
     document: Document<'u>,
     position: Option<usize>,
     changed: Vec<String>,
+    /// The bytes of the values that were made, all of which are in the new document.
+    made_bytes: usize,
+    /// The bytes of the paths in `changed`.
+    path_bytes: usize,
 }
 
 impl Operators {
     pub(super) fn apply(&self, document: Document<'_>, position: Option<usize>, inserting: bool) -> Result<Updated> {
         let mut tree = Tree::View(Value::Document(document));
-        let mut apply = Apply { operators: self, document, position, changed: Vec::new() };
+        let mut apply =
+            Apply { operators: self, document, position, changed: Vec::new(), made_bytes: 0, path_bytes: 0 };
         for (path, act) in &self.acts {
             match act {
                 Act::SetOnInsert(_) if !inserting => {}
@@ -55,6 +63,36 @@ fn joined(at: &str, name: &str) -> String {
 impl Apply<'_> {
     fn told(&self) -> Told<'_> {
         Told { document: self.document, collation: self.operators.collation.as_deref() }
+    }
+
+    /// What an operator makes of a value, whose bytes are counted: one of a path with `$[]` is made many times.
+    fn act(&mut self, act: &Act, value: Option<Value<'_>>, path: &str) -> Result<Outcome> {
+        let outcome = act.on(value, path, &self.told())?;
+        if let Outcome::New(value) = &outcome {
+            self.count(value.payload().len())?;
+        }
+        Ok(outcome)
+    }
+
+    /// Counts bytes that the new document has.
+    fn count(&mut self, bytes: usize) -> Result<()> {
+        self.made_bytes += bytes;
+        if self.made_bytes > DOCUMENT_BYTES_MAX {
+            let what = format!("Resulting document after update is larger than {DOCUMENT_BYTES_MAX}");
+            return Err(Error::new(ErrorCode::new(17419), what));
+        }
+        Ok(())
+    }
+
+    /// Takes note of a path whose value has changed.
+    fn record(&mut self, path: String) -> Result<()> {
+        self.path_bytes += path.len();
+        if self.path_bytes > PATH_BYTES_MAX {
+            let what = format!("the paths that the update changes take more than {PATH_BYTES_MAX} bytes");
+            return Err(Error::new(ErrorCode::EXCEEDED_MEMORY_LIMIT, what));
+        }
+        self.changed.push(path);
+        Ok(())
     }
 
     /// Applies an operator at what is left of its path; `at` is the path so far.
@@ -93,19 +131,17 @@ impl Apply<'_> {
         let Tree::Document(fields) = tree else { return Ok(()) };
         let found = fields.iter().position(|(other, _)| *other == name.as_bytes());
         match found {
-            Some(index) if rest.is_empty() => {
-                match act.on(Some(fields[index].1.to_buf().view()), &path, &self.told())? {
-                    Outcome::Keep => {}
-                    Outcome::New(value) => {
-                        fields[index].1 = Tree::Own(value);
-                        self.changed.push(path);
-                    }
-                    Outcome::Gone => {
-                        fields.remove(index);
-                        self.changed.push(path);
-                    }
+            Some(index) if rest.is_empty() => match self.act(act, Some(fields[index].1.to_buf().view()), &path)? {
+                Outcome::Keep => {}
+                Outcome::New(value) => {
+                    fields[index].1 = Tree::Own(value);
+                    self.record(path)?;
                 }
-            }
+                Outcome::Gone => {
+                    fields.remove(index);
+                    self.record(path)?;
+                }
+            },
             Some(index) => self.step(&mut fields[index].1, rest, act, &path)?,
             None if !act.creates() => {
                 let positional = rest.first().is_some_and(|step| matches!(step, Step::All | Step::Filtered(_)));
@@ -116,7 +152,7 @@ impl Apply<'_> {
             None => {
                 if let Outcome::New(value) = self.made(rest, act, &path)? {
                     fields.push((name.as_bytes().to_vec(), Tree::Own(value)));
-                    self.changed.push(path);
+                    self.record(path)?;
                 }
             }
         }
@@ -124,8 +160,8 @@ impl Apply<'_> {
     }
 
     /// What is made where nothing is: the value, in documents for what is left of the path.
-    fn made(&self, rest: &[Step], act: &Act, path: &str) -> Result<Outcome> {
-        let Some((first, further)) = rest.split_first() else { return act.on(None, path, &self.told()) };
+    fn made(&mut self, rest: &[Step], act: &Act, path: &str) -> Result<Outcome> {
+        let Some((first, further)) = rest.split_first() else { return self.act(act, None, path) };
         let Step::Field(part) = first else { return Err(must_exist(path)) };
         let name = String::from_utf8_lossy(part.name());
         Ok(match self.made(further, act, &joined(path, &name))? {
@@ -143,17 +179,17 @@ impl Apply<'_> {
         tree.open();
         let Tree::Array(values) = tree else { return Ok(()) };
         match values.get_mut(index) {
-            Some(value) if rest.is_empty() => match act.on(Some(value.to_buf().view()), &path, &self.told())? {
+            Some(value) if rest.is_empty() => match self.act(act, Some(value.to_buf().view()), &path)? {
                 Outcome::Keep => {}
                 Outcome::New(new) => {
                     *value = Tree::Own(new);
-                    self.changed.push(path);
+                    self.record(path)?;
                 }
                 Outcome::Gone => {
                     // The others keep their positions.
                     if value.kind() != Kind::Null {
                         *value = Tree::Own(Value::Null.into());
-                        self.changed.push(path);
+                        self.record(path)?;
                     }
                 }
             },
@@ -164,10 +200,12 @@ impl Apply<'_> {
                     return Err(Error::new(ErrorCode::CANNOT_BACKFILL_ARRAY, what));
                 }
                 if let Outcome::New(value) = self.made(rest, act, &path)? {
+                    // An element takes its type, its position and a zero; few positions have two digits less.
+                    self.count(index.to_string().len() * (index - values.len()))?;
                     values.resize(index, Tree::Own(Value::Null.into()));
                     values.push(Tree::Own(value));
                     // The array has another length, which is a change of the array itself.
-                    self.changed.push(if at.is_empty() { path } else { at.to_owned() });
+                    self.record(if at.is_empty() { path } else { at.to_owned() })?;
                 }
             }
             None => {}
@@ -211,7 +249,7 @@ impl Apply<'_> {
             return Err(Error::new(ErrorCode::IMMUTABLE_FIELD, what));
         }
         check_no_array(tree, &to.steps, to)?;
-        self.changed.push(from.text.clone());
+        self.record(from.text.clone())?;
         self.step(tree, &to.steps, &Act::Set(value), "")
     }
 }

@@ -1,6 +1,7 @@
 //! Paths of updates, with the positional components `$`, `$[]` and `$[identifier]`.
 
 use crate::base::{Error, ErrorCode, Result};
+use crate::bson::depth::LEVELS_MAX;
 use crate::path::Part;
 
 /// A component of a path.
@@ -31,6 +32,11 @@ impl UpdatePath {
     pub(super) fn parse(text: &str) -> Result<Self> {
         if text.is_empty() {
             return Err(Error::new(ErrorCode::EMPTY_FIELD_NAME, "An empty update path is not valid."));
+        }
+        if text.len() > LEVELS_MAX && text.split('.').count() > LEVELS_MAX {
+            let what =
+                format!("An update path has more than {LEVELS_MAX} components, more than a document has levels.");
+            return Err(Error::new(ErrorCode::OVERFLOW, what));
         }
         let mut steps = Vec::new();
         for (at, name) in text.split('.').enumerate() {

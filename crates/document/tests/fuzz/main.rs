@@ -1,5 +1,11 @@
 //! Every reader of what clients send gets its seeds and mutations of them: it refuses or reads, and never panics.
 
+mod amplified;
+mod children;
+mod growing;
+mod levels;
+mod long;
+mod memory;
 mod targets;
 
 use spinney_testkit::fuzz::suite;

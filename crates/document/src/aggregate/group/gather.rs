@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::spec::{Gathered, Group};
 use crate::aggregate::accumulator::Key;
 use crate::aggregate::effect::Fields;
+use crate::aggregate::memory::Held;
 use crate::aggregate::sorter::{Row, Sorted, Sorter};
 use crate::aggregate::stage::Run;
 use crate::base::Result;
@@ -119,8 +120,14 @@ fn overflow(run: &Run) -> Result<Sorter> {
     Ok(sorter)
 }
 
-/// The next group of rows that come in the order of their groups. `next` is the row that begins it.
-pub(super) fn next_group(group: &Group, rows: &mut Sorted, next: &mut Option<Row>) -> Result<Option<DocumentBuf>> {
+/// The next group of rows that come in the order of their groups. `next` is the row that begins it; `held` counts what
+/// one group takes, which cannot be spilled.
+pub(super) fn next_group(
+    group: &Group,
+    rows: &mut Sorted,
+    next: &mut Option<Row>,
+    mut held: Held,
+) -> Result<Option<DocumentBuf>> {
     let first = match next.take() {
         Some(row) => row,
         None => match rows.next().transpose()? {
@@ -129,13 +136,13 @@ pub(super) fn next_group(group: &Group, rows: &mut Sorted, next: &mut Option<Row
         },
     };
     let mut gathered = group.start(group.id_of(first.1.view())?)?;
-    group.add(&mut gathered, first.1.view())?;
+    held.take(group.add(&mut gathered, first.1.view())?)?;
     while let Some((key, document)) = rows.next().transpose()? {
         if key != first.0 {
             *next = Some((key, document));
             break;
         }
-        group.add(&mut gathered, document.view())?;
+        held.take(group.add(&mut gathered, document.view())?)?;
     }
     Ok(Some(group.finish(gathered)))
 }

@@ -8,6 +8,7 @@ use super::spec::Group;
 use super::streamed::Streamed;
 use crate::aggregate::effect::Effect;
 use crate::aggregate::lend::{KeyRow, Lender, Lent};
+use crate::aggregate::memory::Held;
 use crate::aggregate::sorter::Sorter;
 use crate::aggregate::stage::{Borrower, Rows, Run, Stage, deferred};
 use crate::base::Result;
@@ -132,6 +133,6 @@ fn rows_of(
         if let Some(kept) = kept.take() {
             memory.give(kept);
         }
-        next_group(&group, rows.as_mut()?, &mut next).transpose()
+        next_group(&group, rows.as_mut()?, &mut next, Held::new(&memory, "$group")).transpose()
     }))
 }

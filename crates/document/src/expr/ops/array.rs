@@ -1,7 +1,8 @@
 //! Arrays.
 
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Array, DocumentBuilder, Value, ValueBuf};
+use crate::bson::{Array, DocumentBuilder, Value};
+use crate::expr::allowance::{self, ArrayMaker};
 use crate::expr::parser::{Parser, check_variable};
 use crate::expr::tree::{Call, Env, Expression, Function, Local, function};
 use crate::expr::value::{Val, as_array, count, error, exact_i32, int, position};
@@ -69,7 +70,7 @@ function!(concat_arrays(call, env) {
             None => return Ok(Val::NULL),
         }
     }
-    Ok(Val::Own(ValueBuf::array(arrays.into_iter().flat_map(Array::values))))
+    Ok(Val::Own(allowance::array(arrays.into_iter().flat_map(Array::values))?))
 });
 
 function!(reverse_array(call, env) {
@@ -78,9 +79,9 @@ function!(reverse_array(call, env) {
     Ok(match array_or_null(&value, wrong)? {
         None => Val::NULL,
         Some(array) => {
-            let mut values: Vec<_> = array.values().collect();
+            let mut values = allowance::collected(array.values())?;
             values.reverse();
-            Val::Own(ValueBuf::array(values))
+            Val::Own(allowance::array(values)?)
         }
     })
 });
@@ -154,7 +155,7 @@ function!(slice(call, env) {
         [] => (0, total),
     };
     let (skip, take) = (position(start).unwrap_or_default(), position(length).unwrap_or_default());
-    Ok(Val::Own(ValueBuf::array(values.values().skip(skip).take(take))))
+    Ok(Val::Own(allowance::array(values.values().skip(skip).take(take))?))
 });
 
 function!(range(call, env) {
@@ -176,7 +177,7 @@ function!(range(call, env) {
         return Err(Error::new(ErrorCode::EXCEEDED_MEMORY_LIMIT, "$range would use too much memory and cannot spill"));
     }
     let steps = i64::try_from(steps).unwrap_or_default();
-    Ok(Val::Own(ValueBuf::array((0..steps).map(|at| int(start + at * step)))))
+    Ok(Val::Own(allowance::array((0..steps).map(|at| int(start + at * step)))?))
 });
 
 function!(array_to_object(call, env) {
@@ -186,6 +187,7 @@ function!(array_to_object(call, env) {
     let mut fields: Vec<(String, Value<'_>)> = Vec::new();
     let mut pairs = None;
     for item in array {
+        allowance::charge(allowance::payload_bytes(&item) + size_of::<(String, Value<'_>)>())?;
         let (name, value) = match item {
             Value::Array(pair) if pairs != Some(false) => {
                 pairs = Some(true);
@@ -293,23 +295,22 @@ function!(zip(call, env) {
     for input in &inputs {
         let wrong = |kind: &str| error(34468, format!("$zip found a non-array expression in input: {kind}"));
         match array_or_null(input, wrong)? {
-            Some(array) => arrays.push(array.values().collect::<Vec<_>>()),
+            Some(array) => arrays.push(allowance::collected(array.values())?),
             None => return Ok(Val::NULL),
         }
     }
     let lengths = arrays.iter().map(Vec::len);
     let length = if longest { lengths.max() } else { lengths.min() }.unwrap_or_default();
-    let rows: Vec<ValueBuf> = (0..length)
-        .map(|row| {
-            let column = |(at, array): (usize, &Vec<Value<'_>>)| {
-                let default = defaults.and_then(|defaults| defaults.get(at)).unwrap_or(Value::Null);
-                ValueBuf::from(array.get(row).copied().unwrap_or(default))
-            };
-            let values: Vec<_> = arrays.iter().enumerate().map(column).collect();
-            ValueBuf::array(values.iter().map(ValueBuf::view))
-        })
-        .collect();
-    Ok(Val::Own(ValueBuf::array(rows.iter().map(ValueBuf::view))))
+    let default = |at: usize| defaults.and_then(|defaults| defaults.get(at)).unwrap_or(Value::Null);
+    let mut rows = ArrayMaker::new();
+    for row in 0..length {
+        let before = allowance::held() - rows.charged();
+        let columns = arrays.iter().enumerate();
+        let values = columns.map(|(at, array)| array.get(row).copied().unwrap_or_else(|| default(at)));
+        rows.push(allowance::array(values)?.view())?;
+        allowance::release_to(before + rows.charged());
+    }
+    Ok(Val::Own(rows.finish()))
 });
 
 /// `$zip`.
@@ -373,7 +374,25 @@ pub(in crate::expr) fn parse_zip(parser: &mut Parser<'_>, name: &'static str, va
 /// The value of `body` with one more variable.
 pub(in crate::expr) fn with_one<'b>(body: &'b Expression, value: Val<'b>, env: &Env<'b>) -> Result<Val<'static>> {
     let local = Local::new(value, env);
-    body.evaluate(&env.with(&local)).map(Val::into_owned)
+    body.evaluate(&env.with(&local)).and_then(allowance::owned)
+}
+
+/// Appends the value of `body` with one more variable to an array.
+fn push_one<'b>(body: &'b Expression, value: Value<'b>, env: &Env<'b>, to: &mut ArrayMaker) -> Result<()> {
+    let before = allowance::held() - to.charged();
+    let local = Local::new(Val::View(value), env);
+    to.push(body.evaluate(&env.with(&local))?.value())?;
+    allowance::release_to(before + to.charged());
+    Ok(())
+}
+
+/// Whether the value of `body` with one more variable counts as true.
+fn test_one<'b>(body: &'b Expression, value: Value<'b>, env: &Env<'b>) -> Result<bool> {
+    let before = allowance::held();
+    let local = Local::new(Val::View(value), env);
+    let is = body.evaluate(&env.with(&local))?.truth();
+    allowance::release_to(before);
+    Ok(is)
 }
 
 function!(map(call, env) {
@@ -381,8 +400,11 @@ function!(map(call, env) {
     let wrong = |kind: &str| error(16883, format!("input to $map must be an array not {kind}"));
     let Some(array) = array_or_null(&input, wrong)? else { return Ok(Val::NULL) };
     let body = call.arguments.get(1).unwrap_or(&Expression::Missing);
-    let values = array.values().map(|value| with_one(body, Val::View(value), env)).collect::<Result<Vec<_>>>()?;
-    Ok(Val::array(&values))
+    let mut values = ArrayMaker::new();
+    for value in array.values() {
+        push_one(body, value, env, &mut values)?;
+    }
+    Ok(Val::Own(values.finish()))
 });
 
 /// The name of the variable that `as` gives, `this` without it.
@@ -434,16 +456,17 @@ function!(filter(call, env) {
         })?
     };
     let body = call.arguments.get(1).unwrap_or(&Expression::Missing);
-    let mut kept = Vec::new();
+    let (mut kept, mut count) = (ArrayMaker::new(), 0);
     for value in array {
-        if with_one(body, Val::View(value), env)?.truth() {
-            kept.push(value);
-            if kept.len() == limit {
+        if test_one(body, value, env)? {
+            kept.push(value)?;
+            count += 1;
+            if count == limit {
                 break;
             }
         }
     }
-    Ok(Val::Own(ValueBuf::array(kept)))
+    Ok(Val::Own(kept.finish()))
 });
 
 /// `$filter`.
@@ -474,9 +497,12 @@ function!(reduce(call, env) {
     let wrong = |kind: &str| error(40080, format!("$reduce requires that 'input' be an array, found: {kind}"));
     let Some(array) = array_or_null(&input, wrong)? else { return Ok(Val::NULL) };
     let body = call.arguments.get(2).unwrap_or(&Expression::Missing);
-    let mut total = call.argument(1, env)?.into_owned();
+    let before = allowance::held();
+    let mut total = allowance::owned(call.argument(1, env)?)?;
     for value in array {
         total = with_two(body, value, &total, env)?;
+        // The values of the steps before are gone.
+        allowance::release_to(before + allowance::bytes_of(&total));
     }
     Ok(total)
 });
@@ -512,7 +538,7 @@ function!(sort_array(call, env) {
     let input = call.argument(0, env)?;
     let wrong = |kind: &str| error(2_942_504, format!("The input argument to $sortArray must be an array, but was of type: {kind}"));
     let Some(array) = array_or_null(&input, wrong)? else { return Ok(Val::NULL) };
-    let mut values: Vec<_> = array.values().collect();
+    let mut values = allowance::collected(array.values())?;
     match call.arguments.get(1).and_then(Expression::as_constant) {
         Some(Value::Document(pattern)) => {
             let pattern = crate::path::sort::Sort::parse(pattern, None)?;
@@ -526,7 +552,7 @@ function!(sort_array(call, env) {
         }
         None => {}
     }
-    Ok(Val::Own(ValueBuf::array(values)))
+    Ok(Val::Own(allowance::array(values)?))
 });
 
 /// `$sortArray`.
@@ -592,22 +618,24 @@ pub(crate) fn count_of(n: &Val<'_>) -> Result<usize> {
 
 function!(first_n(call, env) {
     let (n, input) = some_of(call, env)?;
-    Ok(as_array(&input).map_or(Val::NULL, |array| Val::Own(ValueBuf::array(array.values().take(n)))))
+    let Some(array) = as_array(&input) else { return Ok(Val::NULL) };
+    Ok(Val::Own(allowance::array(array.values().take(n))?))
 });
 
 function!(last_n(call, env) {
     let (n, input) = some_of(call, env)?;
-    let skip = |array: Array<'_>| array.count().saturating_sub(n);
-    Ok(as_array(&input).map_or(Val::NULL, |array| Val::Own(ValueBuf::array(array.values().skip(skip(array))))))
+    let Some(array) = as_array(&input) else { return Ok(Val::NULL) };
+    let skipped = array.count().saturating_sub(n);
+    Ok(Val::Own(allowance::array(array.values().skip(skipped))?))
 });
 
 fn extreme<'a>(call: &'a Call, env: &Env<'a>, most: bool) -> Result<Val<'a>> {
     let (n, input) = some_of(call, env)?;
     let Some(array) = as_array(&input) else { return Ok(Val::NULL) };
-    let mut values: Vec<_> = array.values().filter(|value| !value.is_nullish()).collect();
+    let mut values = allowance::collected(array.values().filter(|value| !value.is_nullish()))?;
     values.sort_by(|a, b| if most { env.compare(b, a) } else { env.compare(a, b) });
     values.truncate(n);
-    Ok(Val::Own(ValueBuf::array(values)))
+    Ok(Val::Own(allowance::array(values)?))
 }
 
 function!(min_n(call, env) { extreme(call, env, false) });

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Value;
+use crate::expr::allowance;
 use crate::expr::parser::{Parser, check_variable};
 use crate::expr::tree::{Call, Env, Expression, Local, function};
 use crate::expr::value::{Val, error};
@@ -179,7 +180,7 @@ function!(bind(call, env) {
 
 /// The value of `body` with further variables.
 fn bind_all<'b>(body: &'b Expression, mut values: std::vec::IntoIter<Val<'b>>, env: &Env<'b>) -> Result<Val<'static>> {
-    let Some(value) = values.next() else { return body.evaluate(env).map(Val::into_owned) };
+    let Some(value) = values.next() else { return body.evaluate(env).and_then(allowance::owned) };
     let local = Local::new(value, env);
     bind_all(body, values, &env.with(&local))
 }

@@ -1,7 +1,8 @@
 //! Documents: their fields by name, merged, as arrays, and their sizes.
 
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuilder, Value, ValueBuf};
+use crate::bson::{Document, DocumentBuilder, Value};
+use crate::expr::allowance::{self, ArrayMaker};
 use crate::expr::parser::Parser;
 use crate::expr::tree::{Call, Expression, function};
 use crate::expr::value::{Val, as_document, count, error};
@@ -15,15 +16,13 @@ function!(object_to_array(call, env) {
     let Some(document) = as_document(&value) else {
         return Err(error(40390, format!("$objectToArray requires a document input, found: {}", value.type_name())));
     };
-    let pairs: Vec<ValueBuf> = document
-        .elements()
-        .map(|element| {
-            let mut builder = DocumentBuilder::new();
-            builder.append("k", element.name).append("v", element.value);
-            builder.finish().into()
-        })
-        .collect();
-    Ok(Val::Own(ValueBuf::array(pairs.iter().map(ValueBuf::view))))
+    let mut pairs = ArrayMaker::new();
+    for element in document {
+        let mut builder = DocumentBuilder::new();
+        builder.append("k", element.name).append("v", element.value);
+        pairs.push(Value::Document(builder.finish().view()))?;
+    }
+    Ok(Val::Own(pairs.finish()))
 });
 
 function!(merge_objects(call, env) {
@@ -31,13 +30,18 @@ function!(merge_objects(call, env) {
     if let [single] = &values[..] && call.arguments.len() == 1 {
         // A single array is the list of documents.
         if let Some(array) = crate::expr::value::as_array(single) {
-            values = array.values().map(|value| Val::Own(value.into())).collect();
+            let values_of = allowance::collected(array.values())?;
+            allowance::charge(array.as_bytes().len() + values_of.len() * size_of::<Val<'_>>())?;
+            values = values_of.into_iter().map(|value| Val::Own(value.into())).collect();
         }
     }
     let mut fields: Vec<(&[u8], Value<'_>)> = Vec::new();
     for value in &values {
         match value.value() {
-            Value::Document(document) => merge_into(&mut fields, document),
+            Value::Document(document) => {
+                allowance::charge(2 * document.as_bytes().len())?;
+                merge_into(&mut fields, document);
+            }
             value if value.is_nullish() => {}
             other => return Err(error(40400, format!("$mergeObjects requires object inputs, but input {} is of type {}", other.to_json(), other.kind().name()))),
         }
@@ -130,6 +134,7 @@ function!(set_field(call, env) {
         return Err(error(4_161_105, format!("$setField requires 'input' to evaluate to type Object, but got {}", input.type_name())));
     };
     let Value::String(name) = name.value() else { return Ok(Val::NULL) };
+    allowance::charge(document.as_bytes().len() + new.view().map_or(0, |value| allowance::payload_bytes(&value)))?;
     if name.as_bytes().contains(&0) {
         return Err(error(9_534_700, format!("{} requires a 'field' without a null byte", call.name)));
     }

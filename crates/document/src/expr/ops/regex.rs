@@ -2,7 +2,8 @@
 
 use super::string::{chars_before, next_char, text_or_null};
 use crate::base::Result;
-use crate::bson::{DocumentBuf, DocumentBuilder, Value, ValueBuf};
+use crate::bson::{DocumentBuf, DocumentBuilder, Value};
+use crate::expr::allowance;
 use crate::expr::parser::Parser;
 use crate::expr::tree::{Call, Env, Expression, function};
 use crate::expr::value::{Val, error};
@@ -89,7 +90,7 @@ function!(find(call, env) {
 });
 
 function!(find_all(call, env) {
-    let Some((text, pattern)) = arguments(call, env)? else { return Ok(Val::Own(ValueBuf::array([]))) };
+    let Some((text, pattern)) = arguments(call, env)? else { return Ok(Val::Own(allowance::array([])?)) };
     let (mut all, mut from, mut counted, mut bytes) = (Vec::new(), 0, (0, 0), 0);
     while let Some(found) = pattern.captures(&text, from)? {
         let (start, end) = found.whole;
@@ -97,6 +98,7 @@ function!(find_all(call, env) {
         counted = (start, counted.1 + text[counted.0..start].chars().count());
         let document = found_document(&text, &found, counted.1);
         bytes += document.as_bytes().len();
+        allowance::charge(document.as_bytes().len().max(64) + size_of_val(&document))?;
         if bytes > RESULT_BYTES_MAX {
             return Err(error(51151, format!("{}: the size of the matches exceeds {RESULT_BYTES_MAX} bytes", call.name)));
         }
@@ -107,7 +109,7 @@ function!(find_all(call, env) {
             break;
         }
     }
-    Ok(Val::Own(ValueBuf::array(all.iter().map(|found| Value::Document(found.view())))))
+    Ok(Val::Own(allowance::array(all.iter().map(|found| Value::Document(found.view())))?))
 });
 
 /// Reads `{input: .., regex: .., options: ..}`.

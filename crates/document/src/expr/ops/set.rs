@@ -2,8 +2,9 @@
 
 use super::array::array_or_null;
 use crate::base::Result;
-use crate::bson::{Array, Value, ValueBuf};
+use crate::bson::{Array, Value};
 use crate::collation::{Collation, compare};
+use crate::expr::allowance;
 use crate::expr::parser::Parser;
 use crate::expr::tree::{Call, Env, Expression, function};
 use crate::expr::value::{Val, as_array, error, truth};
@@ -15,8 +16,8 @@ struct Set<'v> {
 }
 
 impl<'v> Set<'v> {
-    fn new(array: Array<'v>, env: &Env<'v>) -> Self {
-        Self { values: each_once(array.values().collect(), env), collation: env.collation }
+    fn new(array: Array<'v>, env: &Env<'v>) -> Result<Self> {
+        Ok(Self { values: each_once(allowance::collected(array.values())?, env), collation: env.collation })
     }
 
     fn contains(&self, value: &Value<'_>) -> bool {
@@ -46,11 +47,11 @@ function!(union(call, env) {
     for value in &values {
         let wrong = |kind: &str| error(17043, format!("All operands of $setUnion must be arrays. One argument is of type: {kind}"));
         match array_or_null(value, wrong)? {
-            Some(array) => all.extend(array.values()),
+            Some(array) => all.push(array),
             None => return Ok(Val::NULL),
         }
     }
-    Ok(Val::Own(ValueBuf::array(each_once(all, env))))
+    Ok(Val::Own(allowance::array(each_once(allowance::collected(all.into_iter().flat_map(Array::values))?, env))?))
 });
 
 function!(intersection(call, env) {
@@ -59,13 +60,13 @@ function!(intersection(call, env) {
     for value in &values {
         let wrong = |kind: &str| error(17047, format!("All operands of $setIntersection must be arrays. One argument is of type: {kind}"));
         let Some(array) = array_or_null(value, wrong)? else { return Ok(Val::NULL) };
-        let set = Set::new(array, env);
+        let set = Set::new(array, env)?;
         common = Some(match common {
             None => set.values,
             Some(common) => common.into_iter().filter(|value| set.contains(value)).collect(),
         });
     }
-    Ok(Val::Own(ValueBuf::array(common.unwrap_or_default())))
+    Ok(Val::Own(allowance::array(common.unwrap_or_default())?))
 });
 
 function!(difference(call, env) {
@@ -78,9 +79,9 @@ function!(difference(call, env) {
     };
     let (a, b) = (array_or_null(&left, wrong(17048, "First"))?, array_or_null(&right, wrong(17049, "Second"))?);
     let (Some(a), Some(b)) = (a, b) else { return Ok(Val::NULL) };
-    let (mut kept, without) = (Vec::<Value<'_>>::new(), Set::new(b, env));
+    let (mut kept, without) = (Vec::<Value<'_>>::new(), Set::new(b, env)?);
     // Which of equal values come again: their places in order.
-    let all: Vec<_> = a.values().collect();
+    let all = allowance::collected(a.values())?;
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|x, y| env.compare(&all[*x], &all[*y]));
     let mut again = vec![false; all.len()];
@@ -90,7 +91,7 @@ function!(difference(call, env) {
             kept.push(value);
         }
     }
-    Ok(Val::Own(ValueBuf::array(kept)))
+    Ok(Val::Own(allowance::array(kept)?))
 });
 
 function!(equals(call, env) {
@@ -101,7 +102,7 @@ function!(equals(call, env) {
         let Some(array) = as_array(value) else {
             return Err(error(17044, format!("All operands of $setEquals must be arrays. One argument is of type: {}", value.type_name())));
         };
-        let set = Set::new(array, env);
+        let set = Set::new(array, env)?;
         match &first {
             None => first = Some(set),
             Some(first) => equal &= first.is(&set),
@@ -136,7 +137,7 @@ function!(is_subset(call, env) {
     let Some(b) = as_array(&right) else {
         return Err(error(17042, format!("both operands of $setIsSubset must be arrays. Second argument is of type: {}", right.type_name())));
     };
-    let b = Set::new(b, env);
+    let b = Set::new(b, env)?;
     Ok(a.values().all(|value| b.contains(&value)).into())
 });
 

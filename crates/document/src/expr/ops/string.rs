@@ -4,7 +4,8 @@ use crate::base::num::usize_of;
 use crate::base::{Error, Result};
 use crate::bson::decimal::Rounding;
 use crate::bson::number::Number;
-use crate::bson::{Text, Value, ValueBuf};
+use crate::bson::{Text, Value};
+use crate::expr::allowance::{self, ArrayMaker};
 use crate::expr::parser::Parser;
 use crate::expr::tree::{Call, Env, Expression, function};
 use crate::expr::value::{TEXT_BYTES_MAX, Val, as_text, count, error, exact_i32, int, too_large};
@@ -27,12 +28,25 @@ function!(concat(call, env) {
         let value = argument.evaluate(env)?;
         let wrong = |kind: &str| error(16702, format!("$concat only supports strings, not {kind}"));
         match text_or_null(&value, wrong)? {
-            Some(text) => all.extend_from_slice(text.as_bytes()),
+            Some(text) => extend(&mut all, text.as_bytes())?,
             None => return Ok(Val::NULL),
         }
     }
     sized(all)
 });
+
+/// Appends to a text that is put together: it is never longer than a text may be.
+fn extend(text: &mut Vec<u8>, more: &[u8]) -> Result<()> {
+    let bytes = text.len() + more.len();
+    if bytes >= TEXT_BYTES_MAX {
+        return Err(too_large(bytes));
+    }
+    if bytes > text.capacity() {
+        allowance::charge(bytes.max(2 * text.capacity()) - text.capacity())?;
+    }
+    text.extend_from_slice(more);
+    Ok(())
+}
 
 /// A text that was put together, which has a limit.
 fn sized<'a>(text: Vec<u8>) -> Result<Val<'a>> {
@@ -152,7 +166,9 @@ function!(substr_chars(call, env) {
     let length = number(&length, 34452, 34453, "length")?;
     let length = usize::try_from(length).map_err(|_| error(34454, "$substrCP: length must be a nonnegative integer."))?;
     let start = usize::try_from(start).map_err(|_| error(34455, "$substrCP: the starting index must be nonnegative integer."))?;
-    Ok(Val::text(chars(&text).skip(start).take(length).collect::<Vec<_>>().concat()))
+    let skipped: usize = chars(&text).take(start).map(<[u8]>::len).sum();
+    let kept: usize = chars(&text[skipped..]).take(length).map(<[u8]>::len).sum();
+    Ok(Val::text(&text[skipped..skipped + kept]))
 });
 
 /// `$indexOfBytes` and `$indexOfCP`.
@@ -188,7 +204,9 @@ fn index_of<'a>(call: &'a Call, env: &Env<'a>, by_chars: bool) -> Result<Val<'a>
             at += char.len();
             at
         });
-        std::iter::once(0).chain(ends).collect()
+        let mut starts = Vec::with_capacity(text.len() + 1);
+        starts.extend(std::iter::once(0).chain(ends));
+        starts
     } else {
         (0..=text.len()).collect()
     };
@@ -220,7 +238,7 @@ function!(split(call, env) {
     let Some(text) = as_text(&value) else {
         return Err(error(40085, format!("$split requires an expression that evaluates to a string as a first argument, found: {}", value.type_name())));
     };
-    let pieces: Vec<ValueBuf> = match separator.value() {
+    match separator.value() {
         Value::String(separator) => {
             if separator.is_empty() {
                 return Err(error(40087, "$split requires a non-empty separator"));
@@ -230,17 +248,16 @@ function!(split(call, env) {
         Value::Regex(regex) => {
             let (source, options) = regex.parts();
             let pattern = crate::pattern::Pattern::new(&source.to_str_lossy(), &options.to_str_lossy())?;
-            split_by_pattern(&text.to_str_lossy(), &pattern)?
+            split_by_pattern(&text.to_str_lossy(), &pattern)
         }
         other => {
-            return Err(error(10_503_900, format!("$split requires an expression that evaluates to a string or regex as a second argument, found: {}", other.kind().name())));
+            Err(error(10_503_900, format!("$split requires an expression that evaluates to a string or regex as a second argument, found: {}", other.kind().name())))
         }
-    };
-    Ok(Val::Own(ValueBuf::array(pieces.iter().map(ValueBuf::view))))
+    }
 });
 
-fn split_by_pattern(text: &str, pattern: &crate::pattern::Pattern) -> Result<Vec<ValueBuf>> {
-    let (mut pieces, mut start, mut from) = (Vec::new(), 0, 0);
+fn split_by_pattern(text: &str, pattern: &crate::pattern::Pattern) -> Result<Val<'static>> {
+    let (mut pieces, mut start, mut from) = (ArrayMaker::new(), 0, 0);
     while let Some(found) = pattern.captures(text, from)? {
         let (at, end) = found.whole;
         if end == at {
@@ -250,14 +267,14 @@ fn split_by_pattern(text: &str, pattern: &crate::pattern::Pattern) -> Result<Vec
             }
             continue;
         }
-        pieces.push(Value::from(&text[start..at]).into());
+        pieces.push(Value::from(&text[start..at]))?;
         for (from, to) in found.groups.into_iter().flatten() {
-            pieces.push(Value::from(&text[from..to]).into());
+            pieces.push(Value::from(&text[from..to]))?;
         }
         (start, from) = (end, end);
     }
-    pieces.push(Value::from(&text[start..]).into());
-    Ok(pieces)
+    pieces.push(Value::from(&text[start..]))?;
+    Ok(Val::Own(pieces.finish()))
 }
 
 /// The start of the character after the one at `at`.
@@ -265,14 +282,14 @@ pub(in crate::expr) fn next_char(text: &str, at: usize) -> usize {
     at + text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
 }
 
-fn pieces_between(text: &[u8], separator: &[u8]) -> Vec<ValueBuf> {
-    let (mut pieces, mut start) = (Vec::new(), 0);
+fn pieces_between(text: &[u8], separator: &[u8]) -> Result<Val<'static>> {
+    let (mut pieces, mut start) = (ArrayMaker::new(), 0);
     while let Some(at) = find(&text[start..], separator) {
-        pieces.push(Value::String(Text::from_bytes(&text[start..start + at])).into());
+        pieces.push(Value::String(Text::from_bytes(&text[start..start + at])))?;
         start += at + separator.len();
     }
-    pieces.push(Value::String(Text::from_bytes(&text[start..])).into());
-    pieces
+    pieces.push(Value::String(Text::from_bytes(&text[start..])))?;
+    Ok(Val::Own(pieces.finish()))
 }
 
 fn find(text: &[u8], sought: &[u8]) -> Option<usize> {
@@ -302,15 +319,15 @@ fn replace<'a>(call: &'a Call, env: &Env<'a>, all: bool) -> Result<Val<'a>> {
         let text = input.to_str_lossy();
         let (mut start, mut from) = (0, 0);
         while let Some(found) = pattern.captures(&text, from)? {
-            out.extend_from_slice(&text.as_bytes()[start..found.whole.0]);
-            out.extend_from_slice(replacement.as_bytes());
+            extend(&mut out, &text.as_bytes()[start..found.whole.0])?;
+            extend(&mut out, replacement.as_bytes())?;
             start = found.whole.1;
             from = if found.whole.1 == found.whole.0 { next_char(&text, start) } else { start };
             if !all || from > text.len() {
                 break;
             }
         }
-        out.extend_from_slice(text.as_bytes().get(start..).unwrap_or_default());
+        extend(&mut out, text.as_bytes().get(start..).unwrap_or_default())?;
         return sized(out);
     }
     let Some(sought) = find_text else { return Ok(Val::NULL) };
@@ -319,25 +336,25 @@ fn replace<'a>(call: &'a Call, env: &Env<'a>, all: bool) -> Result<Val<'a>> {
         // Nothing is found before every character and at the end.
         for char in chars(text) {
             if all || start == 0 {
-                out.extend_from_slice(replacement.as_bytes());
+                extend(&mut out, replacement.as_bytes())?;
             }
-            out.extend_from_slice(char);
+            extend(&mut out, char)?;
             start += char.len();
         }
         if all || text.is_empty() {
-            out.extend_from_slice(replacement.as_bytes());
+            extend(&mut out, replacement.as_bytes())?;
         }
         return sized(out);
     }
     while let Some(at) = find(&text[start..], sought.as_bytes()) {
-        out.extend_from_slice(&text[start..start + at]);
-        out.extend_from_slice(replacement.as_bytes());
+        extend(&mut out, &text[start..start + at])?;
+        extend(&mut out, replacement.as_bytes())?;
         start += at + sought.len();
         if !all {
             break;
         }
     }
-    out.extend_from_slice(&text[start..]);
+    extend(&mut out, &text[start..])?;
     sized(out)
 }
 
