@@ -1,5 +1,5 @@
-//! The memory of compiled patterns, of all operations together: a pattern of 20 bytes may compile to 10 MiB, and a query
-//! may have many of them.
+//! The memory of compiled patterns, of all operations together. A pattern of 20 bytes may compile to 10 MiB, and a
+//! query may have many.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! Cases that may end their process, by the stack or by memory: each runs in a child with 256 MiB of memory, on a thread
-//! with 256 KiB of stack.
+//! Cases that may end their process, by the stack or by memory: each runs in a child with 256 MiB of memory, on a
+//! thread with 256 KiB of stack.
 //!
 //! The child prints the number of each case before it begins; the parent reads which one the child did not survive, and
 //! starts another behind it.
