@@ -199,8 +199,8 @@ impl Case {
             .collect();
         let shown = json(&format!("{{{}}}", names.join(",").replace("false", "0").replace("true", "1")));
         let projection = Projection::parse(shown.view(), Use::Pipeline, &self.context());
-        let query = Query { projection: projection.ok(), ..self.query(hint) };
-        query.projection.is_some() && collection.find(query).is_ok_and(|found| found.key_fields().is_some())
+        let query = Query { needed: projection.ok(), ..self.query(hint) };
+        query.needed.is_some() && collection.find(query).is_ok_and(|found| found.key_fields().is_some())
     }
 }
 
