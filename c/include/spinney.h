@@ -60,6 +60,8 @@ typedef enum {
   SPINNEY_STATUS_FORKED = 16,
   // A fault of the library: the message says where. Close the database and report it.
   SPINNEY_STATUS_FAULT = 17,
+  // The table was dropped while this handle of it, or what was made with it, was in use.
+  SPINNEY_STATUS_DROPPED = 18,
 } spinney_status;
 
 // What a commit survives once it has returned.

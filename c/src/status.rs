@@ -47,6 +47,8 @@ pub enum Status {
     Forked = 16,
     /// A fault of the library: the message says where. Close the database and report it.
     Fault = 17,
+    /// The table was dropped while this handle of it, or what was made with it, was in use.
+    Dropped = 18,
 }
 
 impl Status {
@@ -60,6 +62,7 @@ impl Status {
             ErrorKind::Corruption => Self::Corruption,
             ErrorKind::Invalid => Self::Invalid,
             ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::Dropped => Self::Dropped,
             ErrorKind::AlreadyExists => Self::AlreadyExists,
             ErrorKind::Unsupported => Self::Unsupported,
             ErrorKind::Closed => Self::Closed,

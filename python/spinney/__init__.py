@@ -20,6 +20,7 @@ from ._errors import (
     ConflictError,
     CorruptionError,
     DeadlockError,
+    DroppedError,
     Error,
     ForkedError,
     FullError,

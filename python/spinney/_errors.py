@@ -53,6 +53,10 @@ class ClosedError(Error):
     """What is used was closed, or has ended."""
 
 
+class DroppedError(Error):
+    """The table was dropped while it was in use."""
+
+
 class PoisonedError(Error):
     """A write or sync failed earlier: open the database again."""
 

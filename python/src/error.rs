@@ -14,6 +14,7 @@ const fn class(kind: ErrorKind) -> &'static str {
         ErrorKind::Corruption => "CorruptionError",
         ErrorKind::Invalid => "InvalidError",
         ErrorKind::NotFound => "NotFoundError",
+        ErrorKind::Dropped => "DroppedError",
         ErrorKind::AlreadyExists => "AlreadyExistsError",
         ErrorKind::Unsupported => "UnsupportedError",
         ErrorKind::Closed => "ClosedError",

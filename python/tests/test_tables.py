@@ -133,11 +133,13 @@ def test_threads_share_a_database(db):
 
 def test_the_catalog(db):
     assert list(db) == [] and "t" not in db
-    db.create_table("t")
+    table = db.create_table("t")
     assert db.tables() == ["t"] and "t" in db and db["t"].name == "t"
     with pytest.raises(spinney.AlreadyExistsError):
         db.create_table("t")
     db.drop_table("t")
+    with pytest.raises(spinney.DroppedError):
+        table[b"a"] = b"b"
     with pytest.raises(spinney.NotFoundError):
         db["t"]
     with pytest.raises(LookupError):

@@ -133,8 +133,8 @@ impl<'a> BulkLoad<'a> {
     /// manifest. A B-tree takes the entries in by one merge afterwards; until then they are read beside it.
     ///
     /// # Errors
-    /// `Invalid` when the load was given up or the table dropped; `Io`, `Full`, `Poisoned`, `Closed`. Unless the
-    /// database is poisoned (then the next open shows whether the load is durable), nothing was added.
+    /// `Invalid` when the load was given up, `Dropped` when the table was; `Io`, `Full`, `Poisoned`, `Closed`. Unless
+    /// the database is poisoned (then the next open shows whether the load is durable), nothing was added.
     pub fn finish(self) -> Result<()> {
         self.finish_runs(None)
     }

@@ -155,7 +155,7 @@ impl Range {
     /// ```
     ///
     /// # Errors
-    /// `Corruption`, `Io`, `Closed`, `Invalid` when the table was dropped before the range began.
+    /// `Corruption`, `Io`, `Closed`, `Dropped` when the table was dropped before the range began.
     #[inline]
     pub fn advance(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         Ok(self.go(End::Front, Want::All)?.and_then(Walk::entry))

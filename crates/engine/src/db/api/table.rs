@@ -139,7 +139,7 @@ impl Table {
     /// and memtable, and all become visible at once. See [`BulkLoad`].
     ///
     /// # Errors
-    /// `Poisoned`, `Closed`, `Invalid` when the table was dropped.
+    /// `Poisoned`, `Closed`, `Dropped` when the table was dropped.
     pub fn bulk_load(&self) -> Result<BulkLoad<'_>> {
         BulkLoad::new(self.core(), self.open_state()?)
     }
@@ -182,7 +182,7 @@ impl Table {
     /// # Errors
     /// `Invalid` when the snapshot was not taken before the table was created, or in another database; when the table
     /// was flushed or loaded already, for then it may not know any more what was deleted: create it again, and begin
-    /// the load at once; while another such load is under way. `Poisoned`, `Closed`, `Invalid` when the table was
+    /// the load at once; while another such load is under way. `Poisoned`, `Closed`, `Dropped` when the table was
     /// dropped.
     pub fn bulk_load_below(&self, snapshot: &Snapshot) -> Result<BulkLoad<'_>> {
         if !Arc::ptr_eq(snapshot.db().core(), self.core()) {
@@ -269,7 +269,7 @@ impl Table {
     /// ```
     ///
     /// # Errors
-    /// `Closed`, `Invalid` when the table was dropped.
+    /// `Closed`, `Dropped` when the table was dropped.
     pub fn hold(&self) -> Result<()> {
         self.core().compactor.hold(self.open_state()?, true);
         Ok(())
@@ -278,7 +278,7 @@ impl Table {
     /// Lets the compactions of a table that was [held](Table::hold) go on. See there for an example.
     ///
     /// # Errors
-    /// `Closed`, `Invalid` when the table was dropped.
+    /// `Closed`, `Dropped` when the table was dropped.
     pub fn release(&self) -> Result<()> {
         self.core().compactor.hold(self.open_state()?, false);
         Ok(())
@@ -331,7 +331,7 @@ impl Table {
     /// ```
     ///
     /// # Errors
-    /// `Closed`, `Invalid` when the table was dropped.
+    /// `Closed`, `Dropped` when the table was dropped.
     pub fn shape(&self) -> Result<Shape> {
         Ok(shape_of(self.open_state()?))
     }
@@ -359,7 +359,7 @@ impl Table {
     /// ```
     ///
     /// # Errors
-    /// `Io`, `Corruption`, `Closed`, `Invalid` when the table was dropped.
+    /// `Io`, `Corruption`, `Closed`, `Dropped` when the table was dropped.
     pub fn index_shape(&self) -> Result<IndexShape> {
         index_shape_of(self.open_state()?)
     }

@@ -583,7 +583,7 @@ fn levels_that_cannot_be_are_refused() {
     btree.hold().unwrap();
     lay_down_run(&db, &btree, 0);
     db.drop_table("l").unwrap();
-    assert_eq!(lsm.hold().unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(lsm.hold().unwrap_err().kind(), ErrorKind::Dropped);
     db.close().unwrap();
     assert_eq!(btree.release().unwrap_err().kind(), ErrorKind::Closed);
 }
