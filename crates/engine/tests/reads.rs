@@ -126,7 +126,7 @@ fn a_read_of_many_keys_refuses_what_single_reads_refuse() {
     assert_eq!(snapshot.multi_get(&table, &[""; 0]).expect("nothing to read"), Vec::<Option<Value>>::new());
     assert_eq!(snapshot.multi_get(&table, &["a", ""]).unwrap_err().kind(), spinney::ErrorKind::Invalid);
     db.drop_table("t").expect("it exists");
-    assert_eq!(snapshot.multi_get(&table, &[b"a"]).unwrap_err().kind(), spinney::ErrorKind::Invalid);
+    assert_eq!(snapshot.multi_get(&table, &[b"a"]).unwrap_err().kind(), spinney::ErrorKind::Dropped);
 }
 
 /// A closed database of one table with 4000 keys in one tree, opened again: nothing is in memory.
