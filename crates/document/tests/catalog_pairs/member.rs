@@ -78,8 +78,8 @@ impl Commits {
         Ok(applied.put("at", position.to_le_bytes())?)
     }
 
-    /// Adds an entry to the list and applies it.
-    fn agree(&self, entry: Entry, own: Option<PreparedCommit>) -> Result<()> {
+    /// Adds an entry, which is made under the latch of the order, to the list and applies it.
+    fn agree(&self, make: impl FnOnce() -> (Entry, Option<PreparedCommit>)) -> Result<()> {
         reach();
         if !self.is_primary.load(Ordering::Relaxed) {
             return Err(not_primary());
@@ -90,6 +90,7 @@ impl Commits {
             if ended.is_some() {
                 return Err(not_primary());
             }
+            let (entry, own) = make();
             entries.push(entry.clone());
             let done = self.apply(entries.len() - 1, &entry, own);
             *ended = done.as_ref().err().map(|error| format!("entry {}, {entry:?}: {error}", entries.len()));
@@ -103,19 +104,21 @@ impl Commits {
 impl Committer for Commits {
     fn commit(&self, commit: Pending) -> Result<()> {
         reach();
-        let prepared = commit.prepare()?;
-        let tables = prepared.tables().map(|(id, name)| (id, name.to_owned())).collect();
-        let entry = Entry::Commit { record: prepared.record().to_vec(), tables };
-        self.agree(entry, Some(prepared))
+        let mut prepared = commit.prepare()?;
+        self.agree(move || {
+            prepared.stamp();
+            let tables = prepared.tables().map(|(id, name)| (id, name.to_owned())).collect();
+            (Entry::Commit { record: prepared.record().to_vec(), tables }, Some(prepared))
+        })
     }
 
     fn create_table(&self, name: &str, layout: Layout) -> Result<Table> {
-        self.agree(Entry::Create(name.to_owned(), layout), None)?;
+        self.agree(|| (Entry::Create(name.to_owned(), layout), None))?;
         Ok(self.catalog().engine().table(name)?.unwrap())
     }
 
     fn drop_table(&self, name: &str) -> Result<()> {
-        self.agree(Entry::Drop(name.to_owned()), None)
+        self.agree(|| (Entry::Drop(name.to_owned()), None))
     }
 }
 
