@@ -5,13 +5,13 @@
 //! operator runs, it holds the values of its operands and what it has built of its result; when it returns, only the
 //! result is left. [`Expression::evaluate`](super::Expression) therefore sets the count back at the end of each call to
 //! what it was before, plus the result, and checks the result's nesting. An operator charges only what it allocates
-//! beyond the values of its operands, before it allocates it; most do so by building with [`ArrayMaker`]. A loop that
+//! beyond the values of its operands, before it allocates it; most do so by building with `ArrayMaker`. A loop that
 //! drops a value before the operator returns releases it itself.
 //!
 //! # Invariants
 //! 1. A value that an expression has computed and owns is counted with its bytes until the call that holds it returns.
 //! 2. It has at most [`LEVELS_MAX`](crate::bson::depth::LEVELS_MAX) levels.
-//! 3. Nothing is counted while no expression is evaluated: [`Scope`] sets the count back, on errors and panics too.
+//! 3. Nothing is counted while no expression is evaluated: `Scope` sets the count back, on errors and panics too.
 //!
 //! # Concurrency
 //! An evaluation never leaves its thread, so the count is one of the thread.
