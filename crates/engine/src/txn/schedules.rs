@@ -105,7 +105,11 @@ impl Stamped {
     fn show(&self) -> u64 {
         let snapshots = &self.shared.snapshots;
         let end = Lsn(u64::MAX);
-        let (shown, seen) = self.clock.look(true, || (snapshots.published(), end, snapshots.published()));
+        // As a snapshot is taken: what it sees is looked at once.
+        let (shown, seen) = self.clock.look(true, || {
+            let seen = snapshots.published();
+            (seen, end, seen)
+        });
         thread::yield_now();
         let times = self.times.lock().clone();
         assert!(times.is_sorted_by(|first, second| first < second), "{times:?}");
