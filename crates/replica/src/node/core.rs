@@ -223,7 +223,7 @@ impl Core {
 
     /// Whether what this member has disagrees with the log.
     pub(crate) fn disagrees(&self) -> bool {
-        self.applier.stall().is_some_and(|stall| stall.needs_copy)
+        self.applier.disagrees()
     }
 
     /// Whether this member cannot write or apply entries now: another one is to lead.

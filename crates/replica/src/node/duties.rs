@@ -54,7 +54,8 @@ pub(crate) async fn run(core: Weak<Core>) {
         if looked.elapsed() >= PRIORITY_PERIOD {
             looked = Instant::now();
             if disagrees && alone {
-                core.applier.give_up();
+                // There is nobody of whom it could get a copy.
+                consensus.end().await;
             } else if disagrees {
                 tokio::spawn(resync(Arc::clone(&core)));
             }
@@ -154,7 +155,7 @@ async fn lead(core: &Arc<Core>) -> Result<(), Error> {
 
 /// Gives up the first entries of a log that does not begin with all data, so that nobody reads it from its beginning.
 async fn give_up_first_entries(core: &Core, view: &View) {
-    let (Some(applied), None) = (view.applied, view.purged) else { return };
+    let (Some(applied), None) = (*core.applier.applied().borrow(), view.purged) else { return };
     if core.watch().borrow().writable
         && core.applier.rows().is_seeded().unwrap_or(false)
         && let Ok(consensus) = core.consensus()
@@ -166,7 +167,8 @@ async fn give_up_first_entries(core: &Core, view: &View) {
 
 /// Gives up entries that are applied and larger together than the settings keep.
 async fn give_up_entries(core: &Core, view: &View) {
-    let Some(applied) = view.applied else { return };
+    // What the consensus calls applied may only be taken here: see the applier.
+    let Some(applied) = *core.applier.applied().borrow() else { return };
     let kept_from = core.log.index_holding(core.settings.log_keep_bytes);
     let Some(before) = kept_from.and_then(|index| index.checked_sub(1)) else { return };
     let upto = before.min(applied.index);

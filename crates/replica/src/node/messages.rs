@@ -103,7 +103,7 @@ impl Core {
             identity: self.identity,
             initiated: self.config().is_some() || self.log.ends().1.is_some(),
             has_data: self.has_data(),
-            applied: self.consensus().ok().and_then(|consensus| consensus.view().applied).map(|at| at.index),
+            applied: self.applier.applied().borrow().map(|at| at.index),
             set_name: self.settings.set_name.clone(),
         }
     }

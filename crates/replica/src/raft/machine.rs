@@ -116,7 +116,9 @@ impl RaftStateMachine<Types> for Machine {
             }
             let awaited = answered.iter().any(Option::is_some);
             self.apply_entries(entries, awaited).await?;
-            answered.into_iter().flatten().for_each(|responder| responder.send(()));
+            if !self.applier.disagrees() {
+                answered.into_iter().flatten().for_each(|responder| responder.send(()));
+            }
         }
         Ok(())
     }

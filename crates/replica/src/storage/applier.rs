@@ -9,9 +9,9 @@
 //! 1. A commit's changes and its position become durable together: the target stores the position with them. The row
 //!    `applied` is part of the last commit of an entry. After a crash an entry goes on behind the last of its commits
 //!    that is there.
-//! 2. An entry that cannot be applied because there is no room, or because what this member has disagrees with it,
-//!    stalls the applier ([`Stall`]): nothing behind the entry is applied, the consensus goes on without it, and the
-//!    worker tries again. Commits of the entry that were applied are not applied again.
+//! 2. Nothing behind an entry that cannot be applied is applied ([`Stall`]). Where there is no room the consensus waits
+//!    and the worker tries again; commits of the entry that were applied are not applied again. Where what this member
+//!    has disagrees with the entry, entries are taken and not applied, so that the consensus goes on for the others.
 //! 3. Before a table is dropped, which is durable at once, everything that was applied is durable. So after a crash
 //!    nothing is applied again that changes the table.
 
@@ -149,8 +149,6 @@ struct State {
     /// and how many.
     begun: Option<(u64, usize)>,
     stall: Option<Stall>,
-    /// Whether an entry with which what is here disagrees is not tried again.
-    gives_up: bool,
 }
 
 impl fmt::Debug for State {
@@ -208,14 +206,15 @@ impl Applier {
         self.shared.begun.load(Ordering::Acquire).max(applied)
     }
 
+    /// Whether what this member has disagrees with an entry: entries are taken and not applied, so that the consensus
+    /// goes on, until the member is opened again.
+    pub(crate) fn disagrees(&self) -> bool {
+        self.shared.disagrees()
+    }
+
     /// Why nothing is applied now, if that is so.
     pub(crate) fn stall(&self) -> Option<Stall> {
         self.shared.state.lock().stall.clone()
-    }
-
-    /// Lets the entry that stalls fail the member: there is nobody of whom it could get a copy.
-    pub(crate) fn give_up(&self) {
-        self.shared.state.lock().gives_up = true;
     }
 
     /// How often an entry could not be applied since the member was opened.
@@ -229,6 +228,9 @@ impl Applier {
     /// # Errors
     /// What makes an entry impossible to apply: the member then fails.
     pub(crate) fn apply_here(&self, entries: &[LogEntry]) -> io::Result<bool> {
+        if self.shared.disagrees() {
+            return Ok(true);
+        }
         if !are_short(entries) || self.shared.rows.engine().write_may_wait() {
             return Ok(false);
         }
@@ -247,20 +249,29 @@ impl Applier {
 }
 
 impl Shared {
+    /// Whether what this member has disagrees with an entry: nothing is applied before it is opened again.
+    fn disagrees(&self) -> bool {
+        self.state.lock().stall.as_ref().is_some_and(|stall| stall.needs_copy)
+    }
+
     /// The work of the worker.
     fn apply_waiting(&self) -> Next {
         let Some((entries, done)) = self.state.lock().waiting.pop_front() else { return Next::Wait };
+        if self.disagrees() {
+            done(Ok(()));
+            return Next::Again;
+        }
         match self.apply_all(&entries) {
             Err((at, error)) if stalls(&error) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
                 let (why, needs_copy) = (error.to_string(), error.kind() == ErrorKind::Corruption);
                 let mut state = self.state.lock();
-                if needs_copy && state.gives_up {
+                state.stall = Some(Stall { at, why, needs_copy });
+                if needs_copy {
                     drop(state);
-                    done(Err(fatal(&error)));
+                    done(Ok(()));
                     return Next::Again;
                 }
-                state.stall = Some(Stall { at, why, needs_copy });
                 state.waiting.push_front((entries, done));
                 return Next::WaitAtMost(RETRY);
             }
@@ -524,13 +535,37 @@ mod tests {
         assert_eq!((*applier.applied().borrow(), applier.begun()), (None, 7));
     }
 
-    /// A full disk, a lack of memory and data that disagreed each ended a member for good.
     #[test]
-    fn an_entry_that_finds_no_space_or_other_data_is_tried_again_and_each_commit_is_applied_once() {
+    fn what_follows_an_entry_with_which_the_data_disagrees_is_taken_and_not_applied() {
         let machine = SimEnv::new(9);
         let (database, applier) = open(&machine);
         let table = database.table("counts").unwrap().unwrap();
-        let stalls = vec![ErrorKind::Full, ErrorKind::Corruption, ErrorKind::Full];
+        let stalls = Mutex::new(vec![ErrorKind::Corruption; 2]);
+        let counts = Counts { database, fails: None, waiters: Mutex::default(), stalls };
+        applier.set_target(Arc::new(counts)).unwrap();
+        let entry = |index| {
+            let mut commits = CommitsBuilder::new(1);
+            commits.push(10 * index, [], b"");
+            LogEntry { id: LogId { term: 1, index }, kind: EntryKind::Change, payload: commits.finish().into() }
+        };
+        assert!(!applier.apply_here(&[entry(1)]).unwrap(), "it is for the worker");
+        for index in 1..3000 {
+            let (sender, done) = mpsc::channel();
+            applier.apply(vec![entry(index)], Box::new(move |applied| sender.send(applied).unwrap()));
+            done.recv().unwrap().unwrap();
+        }
+        assert!(applier.apply_here(&[entry(3000)]).unwrap());
+        assert!(applier.disagrees() && applier.failures() == 1);
+        assert_eq!((table.range(..).count(), *applier.applied().borrow()), (0, None));
+    }
+
+    /// A full disk, a lack of memory and a lock each ended a member for good.
+    #[test]
+    fn an_entry_that_finds_no_space_or_no_lock_is_tried_again_and_each_commit_is_applied_once() {
+        let machine = SimEnv::new(9);
+        let (database, applier) = open(&machine);
+        let table = database.table("counts").unwrap().unwrap();
+        let stalls = vec![ErrorKind::Full, ErrorKind::Timeout, ErrorKind::Full];
         let counts = Counts { database, fails: None, waiters: Mutex::default(), stalls: Mutex::new(stalls) };
         applier.set_target(Arc::new(counts)).unwrap();
         let entry = |index| {
@@ -541,14 +576,10 @@ mod tests {
         assert!(!applier.apply_here(&[entry(1)]).unwrap(), "it is for the worker");
         let (sender, done) = mpsc::channel();
         applier.apply(vec![entry(1), entry(2)], Box::new(move |applied| sender.send(applied).unwrap()));
-        let stalls: Vec<bool> = (0..2)
-            .map(|_| {
-                let stall = applier.stall().unwrap();
-                machine.advance(RETRY);
-                stall.needs_copy
-            })
-            .collect();
-        assert_eq!(stalls, [true, false]);
+        for _ in 0..2 {
+            assert!(!applier.stall().unwrap().needs_copy);
+            machine.advance(RETRY);
+        }
         done.recv().unwrap().unwrap();
         assert_eq!((applier.stall(), applier.failures()), (None, 2));
         let counts: Vec<u8> = table.range(..).map(|row| row.unwrap().1[0]).collect();
