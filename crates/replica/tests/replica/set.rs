@@ -101,10 +101,16 @@ impl Set {
             assert!(begun.elapsed() < SOON, "no copy: {:#?}", self.member(at).node.status());
             std::thread::sleep(Duration::from_millis(20));
         }
+        assert!(self.open_what_came(at));
+    }
+
+    /// Opens a member again that has ended its part for a copy; whether one came.
+    pub(crate) fn open_what_came(&mut self, at: usize) -> bool {
         self.close(at, Duration::ZERO);
-        assert!(install_copy(self.path(at)).unwrap());
+        let came = install_copy(self.path(at)).unwrap();
         assert!(!install_copy(self.path(at)).unwrap(), "it is in its place");
         self.open(at);
+        came
     }
 
     pub(crate) fn member(&self, at: usize) -> &Running {
