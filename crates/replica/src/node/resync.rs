@@ -29,10 +29,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the primary may take to have applied what the member's log has.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often the primary tries to send a copy, and the pause between.
-const SEND_TIMES: u32 = 5;
-const SEND_PAUSE: Duration = Duration::from_secs(1);
-
 /// How long the member waits for the next step of a copy, the first one included.
 const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -65,13 +61,8 @@ impl Core {
         tokio::spawn(async move {
             let reached = applied.wait_for(|applied| *applied >= Some(end));
             if let Ok(Ok(_)) = timeout(APPLY_TIMEOUT, reached).await {
-                for _ in 0..SEND_TIMES {
-                    let sent = copies.send(&member, request.identity, term).await;
-                    if sent.is_ok() {
-                        break;
-                    }
-                    sleep(SEND_PAUSE).await;
-                }
+                // Not tried again: the reply to its last step may be lost. A member without a copy asks again.
+                drop(copies.send(&member, request.identity, term).await);
             }
             // Nobody else gets one before it is known again which members answer.
             sleep(core.settings.election_timeout * 2).await;
