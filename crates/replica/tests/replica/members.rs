@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use spinney_document::doc;
-use spinney_replica::{Config, Error, Member, Role, Status};
+use spinney_replica::{Config, Error, Member, Role};
 
 use super::set::{SOON, Set, host, member};
 
@@ -14,28 +14,17 @@ fn next(set: &Set, at: usize) -> Config {
     config
 }
 
-/// The status of a member when it is as wanted.
-fn status_when(set: &Set, at: usize, wanted: impl Fn(&Status) -> bool) -> Status {
-    let (node, begun) = (&set.member(at).node, Instant::now());
-    let mut status = node.status();
-    while !wanted(&status) {
-        assert!(begun.elapsed() < SOON, "{status:?}");
-        status = node.wait_for_change(status.change, Duration::from_millis(50));
-    }
-    status
-}
-
 #[test]
 fn a_member_that_is_cut_off_knows_no_primary() {
     let set = Set::initiated(3);
     let primary = set.primary();
     let cut = (primary + 1) % 3;
     let known = set.member(primary).node.status().me;
-    status_when(&set, cut, |status| status.primary == known);
+    set.status_when(cut, |status| status.primary == known);
     set.mesh.cut(&set.member(cut).host, true);
-    status_when(&set, cut, |status| status.primary.is_none());
+    set.status_when(cut, |status| status.primary.is_none());
     set.mesh.cut(&set.member(cut).host, false);
-    status_when(&set, cut, |status| status.primary == known);
+    set.status_when(cut, |status| status.primary == known);
 }
 
 #[test]
@@ -56,12 +45,12 @@ fn a_member_is_added_and_another_one_removed() {
     let mut config = next(&set, primary);
     config.members.retain(|member| member.host != host(gone));
     set.member(primary).node.change_members(config, SOON).unwrap();
-    let status = status_when(&set, gone, |status| status.role == Role::Removed);
+    let status = set.status_when(gone, |status| status.role == Role::Removed);
     assert_eq!((status.primary, status.me), (None, None), "it knows that it is removed");
     assert_eq!(status.config.unwrap().members.len(), 3);
     set.close(gone, Duration::ZERO);
     set.open(gone);
-    status_when(&set, gone, |status| status.role == Role::Removed);
+    set.status_when(gone, |status| status.role == Role::Removed);
     set.close(gone, Duration::ZERO);
     set.insert(primary, 31).unwrap();
     set.check_equal();

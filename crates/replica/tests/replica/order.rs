@@ -4,7 +4,6 @@
 //! `SPINNEY_ORDER_EVENTS` is about how many events there are (2,000).
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -12,13 +11,10 @@ use std::time::Duration;
 use spinney_document::bson::{Document, DocumentBuf, Timestamp, Value};
 use spinney_document::command::{Client, Request, Service, ServiceOptions};
 use spinney_document::{Database, doc};
-use spinney_replica::Node;
 
-use super::set::{SOON, Set};
+use super::set::{Members, SOON, Set, writable};
 
 const WRITERS: usize = 4;
-
-type Members = Mutex<Vec<Option<(Node, Database)>>>;
 
 fn shown(database: &Database) -> u64 {
     database.catalog().recorder().clock().visible(database.engine()).0.bits()
@@ -29,11 +25,7 @@ fn shown(database: &Database) -> u64 {
 fn write(members: &Members, next: &AtomicI32, ended: &AtomicBool) -> BTreeMap<i64, (u64, u64)> {
     let mut written = BTreeMap::new();
     while !ended.load(Ordering::Relaxed) {
-        let primary = {
-            let members = members.lock().unwrap();
-            members.iter().flatten().find(|(node, _)| node.status().writable).map(|(_, database)| database.clone())
-        };
-        let Some(database) = primary else {
+        let Some(database) = writable(members) else {
             thread::sleep(Duration::from_millis(5));
             continue;
         };

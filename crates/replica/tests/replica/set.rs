@@ -1,6 +1,6 @@
 //! A set of members, each with a database of its own.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use spinney_document::base::System;
@@ -11,6 +11,15 @@ use super::mesh::Mesh;
 
 /// Longer than anything takes on a machine that does much else.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+/// The members that run, as writers find them.
+pub(crate) type Members = Mutex<Vec<Option<(Node, Database)>>>;
+
+/// The database of the member that takes writes.
+pub(crate) fn writable(members: &Members) -> Option<Database> {
+    let members = members.lock().unwrap();
+    members.iter().flatten().find(|(node, _)| node.status().writable).map(|(_, database)| database.clone())
+}
 
 /// A member that runs.
 pub(crate) struct Running {
@@ -101,16 +110,21 @@ impl Set {
             assert!(begun.elapsed() < SOON, "no copy: {:#?}", self.member(at).node.status());
             std::thread::sleep(Duration::from_millis(20));
         }
-        assert!(self.open_what_came(at));
-    }
-
-    /// Opens a member again that has ended its part for a copy; whether one came.
-    pub(crate) fn open_what_came(&mut self, at: usize) -> bool {
         self.close(at, Duration::ZERO);
-        let came = install_copy(self.path(at)).unwrap();
+        assert!(install_copy(self.path(at)).unwrap());
         assert!(!install_copy(self.path(at)).unwrap(), "it is in its place");
         self.open(at);
-        came
+    }
+
+    /// The status of a member when it is as wanted.
+    pub(crate) fn status_when(&self, at: usize, wanted: impl Fn(&Status) -> bool) -> Status {
+        let (node, begun) = (&self.member(at).node, Instant::now());
+        let mut status = node.status();
+        while !wanted(&status) {
+            assert!(begun.elapsed() < SOON, "{status:?}");
+            status = node.wait_for_change(status.change, Duration::from_millis(20));
+        }
+        status
     }
 
     pub(crate) fn member(&self, at: usize) -> &Running {

@@ -1,32 +1,23 @@
 //! Writers that go on while primaries come and go.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use spinney_document::{Database, doc};
-use spinney_replica::Node;
+use spinney_document::doc;
 
-use super::set::{SOON, Set};
+use super::set::{Members, SOON, Set, writable};
 
 const WRITERS: usize = 4;
 const ROUNDS: usize = 5;
-
-/// The members that run, as writers find them.
-type Members = Mutex<Vec<Option<(Node, Database)>>>;
 
 /// Inserts and deletes documents on whichever member takes writes; those whose insert was acknowledged and that were
 /// not deleted, and those of which nobody knows.
 fn write(members: &Members, next: &AtomicI32, ended: &AtomicBool) -> (BTreeSet<i32>, BTreeSet<i32>) {
     let (mut kept, mut unknown) = (BTreeSet::new(), BTreeSet::new());
     while !ended.load(Ordering::Relaxed) {
-        let primary = {
-            let members = members.lock().unwrap();
-            members.iter().flatten().find(|(node, _)| node.status().writable).map(|(_, database)| database.clone())
-        };
-        let Some(database) = primary else {
+        let Some(database) = writable(members) else {
             thread::sleep(Duration::from_millis(5));
             continue;
         };
