@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use spinney::{Batch, Durability, Layout, StoredNote, TableId, decode_record};
 
-use super::committer::PreparedCommit;
+use super::committer::{Heard, PreparedCommit};
 use super::follow::Followed;
 use super::registry::Catalog;
 use super::tables::table_options;
@@ -72,8 +72,10 @@ impl Catalog {
         };
         if own.is_some() {
             write()?;
-            if own.take().is_some_and(|own| !own.applied()) {
-                self.after_abandoned(&note);
+            match own.take().map(PreparedCommit::applied) {
+                Some(Heard::NotByChange) => self.after_commit(followed, &note)?,
+                Some(Heard::NotByWriter) => self.after_abandoned(&note),
+                Some(Heard::ByItsThread) | None => {}
             }
         } else {
             self.follow(followed, &note, write)?;

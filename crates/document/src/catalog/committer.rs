@@ -24,15 +24,14 @@ pub trait Committer: fmt::Debug + Send + Sync {
     /// Commits, and returns when readers here see it and it is as durable as its [`Pending::durability`] asks, at the
     /// least.
     ///
-    /// It may return an error before the fate of the commit is known, unless that [must be waited for]. The
-    /// [`PreparedCommit`] is kept then until the commit was applied or is certainly lost; when it is applied after all,
-    /// its session is told what it did.
+    /// It may return an error before the fate of the commit is known. The [`PreparedCommit`] is kept then until the
+    /// commit was applied or is certainly lost; when it is applied after all, its session is told what it did, and a
+    /// change of the catalog is brought to memory as that of another member is. No other change of the catalog may be
+    /// committed before that.
     ///
     /// # Errors
     /// `WriteConflict` (112) when nothing was committed and the transaction may be tried again; others, with their
     /// labels, reach the client.
-    ///
-    /// [must be waited for]: Pending::must_wait
     fn commit(&self, commit: Pending) -> Result<()>;
 
     /// Creates a table, and returns it when it is there. One of the name that is there already is returned as it is.
@@ -96,9 +95,20 @@ impl Fate {
     }
 }
 
+/// Who hears that a commit was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// The thread that commits, which does the rest.
+    ByItsThread,
+    /// Not the thread of a transaction: its session does not know yet.
+    NotByWriter,
+    /// Not the thread of a change of the catalog: memory does not know yet.
+    NotByChange,
+}
+
 impl Pending {
-    /// A transaction with what is to be done when it is applied. Without that the thread that commits holds what the
-    /// transaction depends on, and waits until the fate of the commit is known.
+    /// A transaction with what is to be done when it is applied. Without that it changes the catalog, and the thread
+    /// that commits brings memory in line when it hears that the commit is applied.
     pub(super) fn new(txn: Transaction, durability: Option<Durability>, applied: Option<Applied>) -> Self {
         Self { txn, durability, applied, fate: Arc::default() }
     }
@@ -112,12 +122,6 @@ impl Pending {
     #[must_use]
     pub const fn durability(&self) -> Option<Durability> {
         self.durability
-    }
-
-    /// Whether [`Committer::commit`] may return only when the fate of the commit is known: for changes of the catalog.
-    #[must_use]
-    pub const fn must_wait(&self) -> bool {
-        self.applied.is_none()
     }
 
     /// Locks what is written, and checks that nothing conflicts.
@@ -171,13 +175,18 @@ impl PreparedCommit {
         self.prepared.tables()
     }
 
-    /// The record is applied: brings memory in line, and releases the locks. Whether the thread that commits hears of
-    /// it; else it has returned an error.
-    pub(super) fn applied(self) -> bool {
+    /// The record is applied: brings memory in line with documents, and releases the locks. Whether the thread that
+    /// commits hears of it; else it has returned an error.
+    pub(super) fn applied(self) -> Heard {
+        let of_documents = self.applied.is_some();
         if let Some(applied) = self.applied {
             applied();
         }
-        self.fate.decide(APPLIED)
+        match self.fate.decide(APPLIED) {
+            true => Heard::ByItsThread,
+            false if of_documents => Heard::NotByWriter,
+            false => Heard::NotByChange,
+        }
     }
 }
 

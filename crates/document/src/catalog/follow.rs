@@ -3,8 +3,9 @@
 //!
 //! # Concurrency
 //! One thread applies commits, one after the other. What it learns from another member it puts in the place of what is
-//! there, whatever transactions hold: theirs do not commit then. It takes the lock of the catalog's changes, which a
-//! thread that waits for the fate of a change of its own holds no longer than until that is known.
+//! there, whatever transactions hold: theirs do not commit then. A change of this process whose thread did not wait for
+//! its fate is one of another member here. The lock of the catalog's changes is not taken: a change of this process
+//! that is under way then was proposed in an earlier term, and fails.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -116,10 +117,10 @@ impl Catalog {
     }
 
     /// After the commit is written: memory is as the rows and the note say.
-    fn after_commit(&self, mut followed: Followed, note: &Note) -> Result<()> {
+    pub(super) fn after_commit(&self, mut followed: Followed, note: &Note) -> Result<()> {
         followed.past.drain(..).for_each(|past| self.recorder().ended(past));
         if let Some(number) = followed.number {
-            *self.changing.lock() = number;
+            self.next.store(number, Ordering::Relaxed);
         }
         // A transaction may add documents to a collection that it creates.
         self.follow_rows(followed.put, &followed.gone)?;

@@ -52,14 +52,14 @@ impl Catalog {
     /// engine.
     pub fn add_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<Added> {
         refuse_own(state, "an index")?;
-        let mut next = self.changing.lock();
+        let _changing = self.changing.lock();
         state.change(self.change_wait(), |schema| {
             let snapshot = self.engine().snapshot();
             let (mut changed, mut indexes, mut builds) = (schema.clone(), Vec::new(), Vec::new());
             for spec in specs {
                 if !is_there(&changed, spec)? {
                     check_index_count(&changed)?;
-                    let index = self.add_index(state, &mut changed, &mut next, spec, false)?;
+                    let index = self.add_index(state, &mut changed, spec, false)?;
                     builds.push(index.begin_build());
                     indexes.push(index);
                 }
@@ -77,11 +77,11 @@ impl Catalog {
     /// As [`Self::add_indexes`].
     pub fn add_again(&self, state: &CollectionState, spec: &IndexSpec) -> Result<Added> {
         refuse_own(state, "an index")?;
-        let mut next = self.changing.lock();
+        let _changing = self.changing.lock();
         state.change(self.change_wait(), |schema| {
             let snapshot = self.engine().snapshot();
             let mut changed = schema.clone();
-            let index = self.add_index(state, &mut changed, &mut next, spec, false)?;
+            let index = self.add_index(state, &mut changed, spec, false)?;
             let builds = vec![index.begin_build()];
             self.put_row(state.number, (schema, &changed), None)?;
             Ok((changed, Added { indexes: vec![index], snapshot, builds }))
@@ -99,13 +99,13 @@ impl Catalog {
         fill: impl FnOnce(&Index) -> Result<T>,
     ) -> Result<Option<T>> {
         refuse_own(state, "a repair")?;
-        let mut next = self.changing.lock();
+        let _changing = self.changing.lock();
         let replaced = state.change(self.change_wait(), |schema| {
             let Some(at) = schema.indexes.iter().position(|index| index.spec.is_id()) else {
                 return Ok((schema.clone(), None));
             };
             let (mut changed, old) = (schema.clone(), Arc::clone(&schema.indexes[at]));
-            let new = self.add_index(state, &mut changed, &mut next, &old.spec, true)?;
+            let new = self.add_index(state, &mut changed, &old.spec, true)?;
             let filled = fill(&new).inspect_err(|_| drop(self.drop_table(&index_table(new.number))))?;
             changed.indexes.pop();
             changed.indexes[at] = new;
@@ -122,14 +122,13 @@ impl Catalog {
         &self,
         state: &CollectionState,
         changed: &mut Schema,
-        next: &mut u64,
         spec: &IndexSpec,
         ready: bool,
     ) -> Result<Arc<Index>> {
         if changed.damaged(&spec.name).is_some() {
             changed.check_indexes()?;
         }
-        let number = self.take_number(next)?;
+        let number = self.take_number()?;
         let table = self.create_table(&index_table(number), spec.storage)?;
         let index = Arc::new(Index::new(number, table, spec.clone(), state.capped.is_none(), ready, &[]));
         changed.indexes.push(Arc::clone(&index));

@@ -89,7 +89,9 @@ pub struct Catalog {
     committer: Option<Arc<dyn Committer>>,
     pub(super) names: RwLock<BTreeMap<Namespace, Entry>>,
     /// The next number of a table.
-    pub(super) changing: Mutex<u64>,
+    pub(super) changing: Mutex<()>,
+    /// A number that no table has had.
+    pub(super) next: AtomicU64,
     /// Held from before the row of a new name is committed to when `names` has it. Nothing else is waited for within it
     /// but the commit.
     pub(super) arrivals: Mutex<()>,
@@ -142,7 +144,7 @@ impl Catalog {
         drop(entries);
         let names = RwLock::default();
         let recorder = Recorder::open(&engine, &table, &environment, committer.is_some())?;
-        let (changing, locking) = (Mutex::new(next), Arc::default());
+        let (changing, locking) = (Mutex::default(), Arc::default());
         let catalog = Self {
             engine,
             table,
@@ -150,6 +152,7 @@ impl Catalog {
             committer,
             names,
             changing,
+            next: AtomicU64::new(next),
             arrivals: Mutex::default(),
             own: Mutex::default(),
             change_wait_ms: AtomicU64::new(CHANGE_WAIT_MS),
@@ -268,7 +271,7 @@ impl Catalog {
         if self.is_created_own(namespace) {
             return self.create_own(namespace, options);
         }
-        let mut next = self.changing.lock();
+        let _changing = self.changing.lock();
         let _arriving = self.arrivals.lock();
         if let Some(entry) = self.find(namespace).filter(|entry| entry.has_options(&options)) {
             return Ok(entry);
@@ -281,7 +284,7 @@ impl Catalog {
             self.commit(Some(created), |txn, _| self.add_row(txn, namespace, &row))?;
             Entry::View(Arc::new(options))
         } else {
-            let (state, created) = self.make(namespace, options, &mut next)?;
+            let (state, created) = self.make(namespace, options)?;
             let row = row::encode(state.number, &state.schema());
             self.commit(Some(created), |txn, _| self.add_row(txn, namespace, &row))?;
             Entry::Collection(state)
@@ -295,11 +298,10 @@ impl Catalog {
         &self,
         namespace: &Namespace,
         options: CollectionOptions,
-        next: &mut u64,
     ) -> Result<(Arc<CollectionState>, DocumentBuf)> {
         let uuid = self.new_uuid();
         let created = created_event(namespace, uuid, &options);
-        let number = self.take_number(next)?;
+        let number = self.take_number()?;
         let table = self.create_table(&collection_table(number), options.storage)?;
         let mut schema = Schema {
             namespace: namespace.clone(),
@@ -310,7 +312,7 @@ impl Catalog {
             dropped: false,
         };
         if schema.options.capped.is_some() {
-            let (number, spec) = (self.take_number(next)?, IndexSpec::of_id(schema.options.collation.as_deref()));
+            let (number, spec) = (self.take_number()?, IndexSpec::of_id(schema.options.collation.as_deref()));
             let table = self.create_table(&index_table(number), schema.options.storage)?;
             schema.indexes.push(Arc::new(Index::new(number, table, spec, false, true, &[])));
         }
@@ -546,8 +548,9 @@ impl Catalog {
     /// # Errors
     /// Those of the engine.
     pub fn database_dropped(&self, database: &str) -> Result<()> {
-        let next = self.changing.lock();
-        let number = next.to_le_bytes();
+        let _changing = self.changing.lock();
+        // Whoever applies or repeats a commit finds the change in it.
+        let number = self.next.load(Ordering::Relaxed).to_le_bytes();
         let told = Some(database_event("dropDatabase", database));
         self.commit(told, |txn, _| Ok(txn.makes_room().put(&self.table, NUMBER_KEY, number)?)).map(drop)
     }
@@ -586,10 +589,11 @@ impl Catalog {
     }
 
     /// A number that no table has had. It is durable with the row that is put next, or never seen.
-    pub(super) fn take_number(&self, next: &mut u64) -> Result<u64> {
-        let number = *next;
+    pub(super) fn take_number(&self) -> Result<u64> {
+        // Relaxed: only changed while `changing` is held, or no change of this process is under way.
+        let number = self.next.load(Ordering::Relaxed);
         self.commit(None, |txn, _| Ok(txn.put(&self.table, NUMBER_KEY, (number + 1).to_le_bytes())?))?;
-        *next += 1;
+        self.next.store(number + 1, Ordering::Relaxed);
         Ok(number)
     }
 

@@ -43,9 +43,9 @@ impl Catalog {
         if options.view.is_some() {
             return Err(not_in_transactions("Cannot create a view in a multi-document transaction.".to_owned()));
         }
-        let mut next = self.changing.lock();
+        let _changing = self.changing.lock();
         self.check_new(namespace)?;
-        let (state, created) = self.make(namespace, options, &mut next)?;
+        let (state, created) = self.make(namespace, options)?;
         self.add_row(txn, namespace, &row::encode(state.number, &state.schema()))?;
         Ok((state, created))
     }
@@ -70,13 +70,13 @@ impl Catalog {
         state: &CollectionState,
         specs: &[IndexSpec],
     ) -> Result<Option<(Arc<CollectionState>, DocumentBuf)>> {
-        let mut next = self.changing.lock();
+        let _changing = self.changing.lock();
         let before = state.schema();
         let mut changed = Schema::clone(&before);
         for spec in specs {
             if !is_there(&changed, spec)? {
                 check_index_count(&changed)?;
-                self.add_index(state, &mut changed, &mut next, spec, true)?;
+                self.add_index(state, &mut changed, spec, true)?;
             }
         }
         let added = &changed.indexes[before.indexes.len()..];

@@ -44,8 +44,8 @@ pub(super) struct Commits {
     is_primary: AtomicBool,
     /// How many entries it adds before it is cut off.
     left: AtomicUsize,
-    /// Whether the thread that commits does not wait for what others may still agree on.
-    gives_up: AtomicBool,
+    /// How many commits are waited for, until a thread does not wait for what others may still agree on.
+    waited_for: AtomicUsize,
     /// What was given up, with its position.
     given_up: Mutex<Vec<(usize, PreparedCommit)>>,
 }
@@ -97,15 +97,17 @@ impl Commits {
 
 impl Committer for Commits {
     fn commit(&self, commit: Pending) -> Result<()> {
-        let must_wait = commit.must_wait();
-        let mut prepared = commit.prepare()?;
         self.take_turn()?;
+        let mut prepared = commit.prepare()?;
         let mut entries = self.agreement.0.lock().unwrap();
         prepared.stamp();
         let tables = prepared.tables().map(|(id, name)| (id, name.to_owned())).collect();
         let entry = Entry::Commit { record: prepared.record().to_vec(), tables };
         entries.push(entry.clone());
-        if self.gives_up.load(Ordering::Relaxed) && !must_wait {
+        let left = self.waited_for.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if left.is_err() {
+            // Nothing is written behind it before its fate is known.
+            self.left.store(0, Ordering::Relaxed);
             self.given_up.lock().unwrap().push((entries.len() - 1, prepared));
             return Err(interrupted());
         }
@@ -149,7 +151,7 @@ impl Member {
             applied: OnceLock::from(applied),
             is_primary: AtomicBool::new(false),
             left: AtomicUsize::new(usize::MAX),
-            gives_up: AtomicBool::new(false),
+            waited_for: AtomicUsize::new(usize::MAX),
             given_up: Mutex::default(),
         });
         let committer: Arc<dyn Committer> = Arc::<Commits>::clone(&commits);
@@ -195,7 +197,13 @@ impl Member {
 
     /// Commits are given up before it is known what becomes of them.
     pub(super) fn give_up(&self, gives_up: bool) {
-        self.commits.gives_up.store(gives_up, Ordering::Relaxed);
+        self.give_up_behind(if gives_up { 0 } else { usize::MAX });
+    }
+
+    /// So are those behind some more.
+    pub(super) fn give_up_behind(&self, commits: usize) {
+        self.commits.waited_for.store(commits, Ordering::Relaxed);
+        self.commits.left.store(usize::MAX, Ordering::Relaxed);
     }
 
     /// What was given up is applied after all, or is lost.

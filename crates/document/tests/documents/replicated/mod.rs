@@ -13,15 +13,18 @@ use std::time::Duration;
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney_document::bson::DocumentBuf;
 use spinney_document::catalog::adopt;
+use spinney_document::command::Service;
 use spinney_document::expr::Context;
 use spinney_document::plan::Query;
 use spinney_document::query::Filter;
 use spinney_document::{Database, doc};
 use spinney_testkit::{Rng, parallel};
 
+use crate::collections::json;
 use crate::crash::model::{State, read_beside};
 use crate::crash::statement::Statement;
 use member::{Agreement, Member};
+use streams::command;
 
 /// Statements of a run.
 const STATEMENTS: usize = 80;
@@ -230,6 +233,63 @@ fn what_was_given_up_keeps_its_locks_until_it_is_known_what_became_of_it() {
     assert_eq!(ids(&pair.primary.db), [1, 2, 3]);
     pair.other.follow();
     assert_same(&pair.primary, &pair.other);
+}
+
+#[test]
+fn a_change_of_the_catalog_that_was_given_up_is_known_where_it_was_made_when_it_is_applied() {
+    let pair = Pair::new(3);
+    let [here, there] = [&pair.primary, &pair.other].map(|member| Service::new(member.db.clone()));
+    let shown = |service: &Service| {
+        let names = ["one", "two", "view"].map(|name| format!(r#"{{"listIndexes":"{name}"}}"#));
+        let lists = names.iter().map(String::as_str).chain([r#"{"listCollections":1}"#]);
+        lists.map(|list| command(service, "t", &json(list)).view().to_json()).collect::<Vec<_>>().join("\n")
+    };
+    let changes = [
+        r#"{"insert":"one","documents":[{"_id":1,"a":1}]}"#,
+        r#"{"create":"two","capped":true,"size":4096}"#,
+        r#"{"create":"view","viewOn":"one","pipeline":[]}"#,
+        r#"{"createIndexes":"one","indexes":[{"key":{"a":1},"name":"a"},{"key":{"b":1},"name":"b"}]}"#,
+        r#"{"collMod":"one","index":{"name":"a","hidden":true}}"#,
+        r#"{"collMod":"view","viewOn":"two","pipeline":[]}"#,
+        r#"{"dropIndexes":"one","index":"b"}"#,
+        r#"{"convertToCapped":"one","size":8192}"#,
+        r#"{"drop":"two"}"#,
+        r#"{"drop":"view"}"#,
+    ];
+    for change in changes {
+        // Each commit of the change is given up once; in the end none is.
+        for waited_for in 0.. {
+            let before = shown(&here);
+            pair.primary.give_up_behind(waited_for);
+            let reply = command(&here, "t", &json(change)).view().to_json();
+            pair.primary.give_up(false);
+            pair.other.follow();
+            let given_up = reply.contains(r#""code":11602"#);
+            assert!(given_up || reply.contains(r#""ok":1.0"#) || waited_for > 0, "{change}: {reply}");
+            assert!(
+                !given_up || waited_for > 0 || shown(&here) == before,
+                "{change}: nothing is known before it is applied"
+            );
+            pair.primary.end_given_up(true);
+            assert_eq!(shown(&here), shown(&there), "{change}, when {waited_for} commits were waited for: {reply}");
+            // As a primary does before others may write.
+            pair.primary.lead();
+            pair.other.follow();
+            assert_eq!(shown(&here), shown(&there), "{change}, cleaned up");
+            if !given_up {
+                break;
+            }
+        }
+    }
+    assert_same(&pair.primary, &pair.other);
+    let rename = json(r#"{"renameCollection":"t.one","to":"t.two"}"#);
+    pair.primary.give_up(true);
+    assert!(command(&here, "admin", &rename).view().to_json().contains(r#""code":11602"#));
+    pair.primary.give_up(false);
+    pair.primary.end_given_up(true);
+    pair.other.follow();
+    assert_eq!(shown(&here), shown(&there));
+    assert!(command(&here, "t", &json(r#"{"find":"two"}"#)).view().to_json().contains(r#"{"_id":1,"a":1}"#));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use spinney_document::command::{Client, Request, Service};
 use super::Pair;
 use crate::collections::json;
 
-fn command(service: &Service, database: &str, body: &DocumentBuf) -> DocumentBuf {
+pub(super) fn command(service: &Service, database: &str, body: &DocumentBuf) -> DocumentBuf {
     let client = Client::default();
     service.run(&Request { database, body: body.view(), sequences: &[], client: &client })
 }
