@@ -43,6 +43,17 @@ impl Settings {
         }
     }
 
+    /// How long a member that hears of a primary elects no other one. A primary that has heard of no majority for so
+    /// long takes no writes and is silent, so that others elect one.
+    pub(crate) fn lease(&self) -> Duration {
+        self.election_timeout * 2
+    }
+
+    /// How long a primary may hear of no majority until it leads no more.
+    pub(crate) fn silence_max(&self) -> Duration {
+        self.election_timeout * 3
+    }
+
     /// # Errors
     /// `InvalidConfig` for values out of range.
     pub(crate) fn check(&self) -> Result<()> {

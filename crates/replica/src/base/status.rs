@@ -102,6 +102,9 @@ pub struct Status {
     pub stalled: Option<Stalled>,
     /// How often an entry could not be applied, since the node was opened.
     pub apply_failures: u64,
+    /// Why the node left the lead to another member although it was elected, the last time that it did: what has to be
+    /// done before writes are taken took more than ten seconds.
+    pub given_up: Option<String>,
     /// Why the node failed.
     pub failure: Option<String>,
 }
@@ -129,6 +132,7 @@ impl Status {
             copy_received: false,
             stalled: None,
             apply_failures: 0,
+            given_up: None,
             failure: None,
         }
     }

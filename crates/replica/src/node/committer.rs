@@ -24,7 +24,7 @@ pub(crate) struct Agreement {
     core: Weak<Core>,
     driver: Arc<Driver>,
     pub(crate) pending: Arc<PendingCommits<PreparedCommit>>,
-    proposals: Arc<Proposals>,
+    proposals: Arc<Proposals<PreparedCommit>>,
     /// The number of the next proposal. It begins anywhere, so that no proposal before a restart has the same.
     next: AtomicU64,
     engine: spinney::Database,
@@ -41,11 +41,12 @@ impl fmt::Debug for Agreement {
 
 impl Agreement {
     pub(crate) fn new(core: &Arc<Core>, driver: Arc<Driver>, engine: spinney::Database, random: u64) -> Self {
+        let pending = Arc::default();
         Self {
             core: Arc::downgrade(core),
             driver,
-            pending: Arc::default(),
-            proposals: Arc::default(),
+            proposals: Arc::new(Proposals::new(Arc::clone(&pending))),
+            pending,
             next: AtomicU64::new(random),
             engine,
             preparing: Mutex::default(),
@@ -86,7 +87,6 @@ impl Agreement {
     fn propose_commit(&self, commit: Pending) -> std::result::Result<(), spinney_document::Error> {
         let core = self.core()?;
         let term = self.term(&core)?;
-        let must_wait = commit.must_wait();
         let prepared = commit.prepare()?;
         if prepared.record().len() > RECORD_BYTES_MAX {
             let what = format!("a commit of a replica set has up to {RECORD_BYTES_MAX} bytes");
@@ -96,29 +96,16 @@ impl Agreement {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let proposed = Proposed { term, number, commit: prepared };
         let ended = || Error::Ended("the member has ended".to_owned());
-        let mut fate = None;
-        let (known, proposed) = self.driver.commit(async {
-            let (told, pending) = self.proposals.add(&core, self.driver.handle(), proposed, &self.pending);
-            let applied = fate.insert(pending);
+        Ok(self.driver.commit(async {
+            let (mut told, applied) = self.proposals.add(&core, self.driver.handle(), proposed);
             tokio::select! {
                 biased;
-                // By the thread that applies it, before the consensus hears of that. It is lost when a later primary's
-                // first entry is applied before it.
-                applied = applied => (true, applied.map_err(|_| Error::Interrupted)),
-                told = told => (false, told.unwrap_or_else(|_| Err(ended()))),
+                // By the thread that applies it, before the consensus hears of that. It is lost when it is refused, or
+                // a later primary's first entry is applied before it.
+                applied = applied => applied.or_else(|_| told.try_recv().unwrap_or(Err(Error::Interrupted))),
+                told = &mut told => told.unwrap_or_else(|_| Err(ended())),
             }
-        });
-        match proposed {
-            Err(Error::Interrupted) if must_wait && !known => match fate {
-                Some(fate) => self.driver.wait(fate).map_err(|_| Error::Interrupted.into()),
-                None => Err(Error::Interrupted.into()),
-            },
-            Err(error @ Error::NotPrimary(_)) => {
-                drop(self.pending.take(number));
-                Err(error.into())
-            }
-            proposed => Ok(proposed?),
-        }
+        })?)
     }
 
     fn propose_tables(&self, change: &Change<'_>) -> std::result::Result<(), spinney_document::Error> {

@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -19,7 +18,7 @@ use crate::base::settings::Settings;
 use crate::base::status::{MemberStatus, Role, Stalled, Status};
 use crate::base::watched;
 use crate::entry::hello::Program;
-use crate::raft::consensus::{Consensus, Outcome};
+use crate::raft::consensus::{Consensus, Fate, Outcome};
 use crate::raft::network::SendCopy;
 use crate::raft::types::Peer;
 use crate::raft::view::{State, View};
@@ -57,6 +56,10 @@ pub(crate) struct Intent {
     pub(crate) prepared_term: Option<u64>,
     /// Whether that is being done.
     pub(crate) preparing: bool,
+    /// Until what it waits before it takes writes.
+    pub(crate) preparation: String,
+    /// Why it left the lead to another member, the last time that it did.
+    pub(crate) given_up: Option<String>,
     /// How often the node was seen not to lead: what was begun before such a time does not count.
     pub(crate) interruptions: u64,
     /// A copy of the primary's database is complete, or the copy for which the consensus was ended did not come.
@@ -243,9 +246,7 @@ impl Core {
 
     /// Whether this node leads, and a majority has answered lately.
     fn leads(&self, view: &View) -> bool {
-        let alone = view.peers.values().filter(|(_, votes)| *votes).count() <= 1;
-        let lately = |age: Duration| age < self.settings.election_timeout * 4;
-        view.state == State::Leader && view.failure.is_none() && (alone || view.quorum_age.is_none_or(lately))
+        view.state == State::Leader && view.failure.is_none() && view.silence() < self.settings.silence_max()
     }
 
     /// Proposes an entry in a term in which this node leads.
@@ -254,27 +255,26 @@ impl Core {
     /// `NotPrimary` when it is in no log; `Interrupted` when its fate is not known, and this node leads no more;
     /// `Ended`.
     pub(crate) async fn propose(&self, term: u64, payload: Vec<u8>) -> Result<()> {
-        self.propose_in_turn(term, payload, ()).await
+        let mut fate = self.consensus()?.propose(term, payload).await?;
+        let outcome = self.while_leading(term, &mut fate).await;
+        self.told(outcome.unwrap_or(Outcome::Unknown))
     }
 
-    /// As [`Self::propose`]; drops `turn` when the entry has its place behind those that were proposed before.
+    /// Waits for the fate of a proposal for as long as this node leads in the term.
+    pub(crate) async fn while_leading(&self, term: u64, fate: &mut Fate) -> Option<Outcome> {
+        let mut standing = self.watch();
+        tokio::select! {
+            biased;
+            outcome = fate => Some(outcome),
+            _ = standing.wait_for(|standing| standing.leading != Some(term)) => None,
+        }
+    }
+
+    /// What those are told who proposed.
     ///
     /// # Errors
     /// As [`Self::propose`].
-    pub(crate) async fn propose_in_turn<T>(&self, term: u64, payload: Vec<u8>, turn: T) -> Result<()> {
-        let mut standing = self.watch();
-        let lost = standing.wait_for(|standing| standing.leading != Some(term));
-        let consensus = self.consensus()?;
-        let proposed = async {
-            let fate = consensus.propose(term, payload).await?;
-            drop(turn);
-            Ok::<_, Error>(fate.await)
-        };
-        let outcome = tokio::select! {
-            biased;
-            outcome = proposed => outcome?,
-            _ = lost => Outcome::Unknown,
-        };
+    pub(crate) fn told(&self, outcome: Outcome) -> Result<()> {
         match outcome {
             Outcome::Applied => Ok(()),
             Outcome::Refused => Err(self.not_primary()),
@@ -324,6 +324,7 @@ impl Core {
             copy_received: standing.copy_received,
             stalled: self.stalled(&view),
             apply_failures: self.applier.failures(),
+            given_up: self.intent.lock().given_up.clone(),
             failure: view.failure,
         }
     }

@@ -1,9 +1,10 @@
 //! What a node does by itself: it prepares to lead, lets go of old entries, and hands over to whom is wanted more.
 
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::candidates::caught_up;
 use super::core::Core;
@@ -18,6 +19,9 @@ const PROGRAMS_PERIOD: Duration = Duration::from_secs(10);
 
 /// How often a primary looks for a member that is wanted more.
 const PRIORITY_PERIOD: Duration = Duration::from_secs(1);
+
+/// How long it may take to prepare to lead; another member is to lead then.
+const PREPARE_MAX: Duration = Duration::from_secs(10);
 
 /// Runs until the node is dropped or ends.
 pub(crate) async fn run(core: Weak<Core>) {
@@ -40,11 +44,16 @@ pub(crate) async fn run(core: Weak<Core>) {
             consensus.allow_elections(wanted);
             elections = wanted;
         }
-        if heartbeats != (!frozen || view.state != State::Leader) {
-            heartbeats = !heartbeats;
+        let silent = view.state == State::Leader && (frozen || view.silence() >= core.settings.lease());
+        if heartbeats == silent {
+            heartbeats = !silent;
             consensus.allow_heartbeats(heartbeats);
         }
         core.refresh();
+        if view.silence() >= core.settings.silence_max() {
+            // It is tried again.
+            drop(consensus.resign(view.term).await);
+        }
         prepare_to_lead(&core);
         give_up_first_entries(&core, &view).await;
         if !view.peers.is_empty() && asked.is_none_or(|asked| asked.elapsed() >= PROGRAMS_PERIOD) {
@@ -126,7 +135,16 @@ fn prepare_to_lead(core: &Arc<Core>) {
     };
     let core = Arc::clone(core);
     tokio::spawn(async move {
-        let prepared = lead(&core).await.is_ok();
+        let mut leading = pin!(lead(&core));
+        let prepared = match timeout(PREPARE_MAX, &mut leading).await {
+            Ok(prepared) => prepared.is_ok(),
+            Err(_) => {
+                core.give_up_lead(term).await;
+                // Its thread ends when a later primary has decided on what it waits for.
+                drop(leading.await);
+                false
+            }
+        };
         {
             let mut intent = core.intent.lock();
             intent.preparing = false;
@@ -140,17 +158,38 @@ fn prepare_to_lead(core: &Arc<Core>) {
 
 async fn lead(core: &Arc<Core>) -> Result<(), Error> {
     let consensus = core.consensus()?;
+    let step = |what: String| core.intent.lock().preparation = what;
     // What earlier primaries wrote is applied then, and what was proposed here is in the log. That is applied too,
     // before a caller who was not told of its fate can send it again.
+    step("a majority confirms that it leads".to_owned());
     consensus.linearizable().await?;
     let last = core.log.ends().1.map(|last| last.index);
+    step(format!("the entries of its log up to {} are applied", last.unwrap_or_default()));
     consensus.wait(|view| view.state != State::Leader || view.applied.map(|applied| applied.index) >= last).await?;
     if core.on_lead.get().is_none() {
         return Ok(());
     }
+    step("what earlier primaries left half done of collections and indexes is dropped".to_owned());
     let core = Arc::clone(core);
     let done = tokio::task::spawn_blocking(move || core.on_lead.get().map_or(Ok(()), |on_lead| on_lead()));
     done.await.map_err(|error| Error::Ended(error.to_string()))?
+}
+
+impl Core {
+    /// Leaves the lead to another member, as what has to be done first does not end; and says why.
+    async fn give_up_lead(&self, term: u64) {
+        {
+            let mut intent = self.intent.lock();
+            let (waited, seconds) = (&intent.preparation, PREPARE_MAX.as_secs());
+            intent.given_up = Some(format!("in term {term} it waited for {seconds} s until {waited}"));
+            intent.frozen_until = Some(Instant::now() + self.settings.silence_max() * 2);
+        }
+        if let Ok(consensus) = self.consensus() {
+            // It has ended otherwise.
+            drop(consensus.resign(term).await);
+        }
+        self.refresh();
+    }
 }
 
 /// Gives up the first entries of a log that does not begin with all data, so that nobody reads it from its beginning.

@@ -10,8 +10,8 @@ use crate::storage::applier::Waiter;
 /// Commits by the numbers of their proposals, with what keeps their locks.
 ///
 /// # Invariants
-/// 1. A commit stays until it is applied, or is certainly lost: an entry of a later term was applied, so that no other
-///    entry of its term can follow.
+/// 1. A commit stays until it is applied, or is certainly lost: it was refused, so that it is in no log; or an entry of
+///    a later term was applied, so that no other entry of its term can follow.
 #[derive(Debug)]
 pub(crate) struct PendingCommits<H> {
     commits: Mutex<BTreeMap<u64, Pending<H>>>,
@@ -40,7 +40,24 @@ impl<H> PendingCommits<H> {
         told
     }
 
-    /// Takes a commit that is lost, or applied, with what is to be told afterwards.
+    /// Lets commits go that are lost.
+    pub(crate) fn forget(&self, numbers: &[u64]) {
+        let lost: Vec<_> = {
+            let mut commits = self.commits.lock();
+            numbers.iter().filter_map(|number| commits.remove(number)).collect()
+        };
+        // Locks are released without the latch.
+        drop(lost);
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.commits.lock().len()
+    }
+
+    /// Takes a commit that is applied, with what is to be told afterwards.
+    #[cfg(test)]
     pub(crate) fn take(&self, number: u64) -> Option<(H, Waiter)> {
         self.commits.lock().remove(&number).map(|commit| (commit.held, commit.applied))
     }

@@ -24,6 +24,7 @@ use super::core::Core;
 use super::pending::PendingCommits;
 use crate::base::error::{Error, Result};
 use crate::entry::change::{COMMITS_MAX, CommitsBuilder};
+use crate::raft::consensus::Outcome;
 
 /// How many entries with commits are under way at a time, at the most.
 const ENTRIES_MAX: usize = 2;
@@ -71,8 +72,10 @@ impl Recorded for PreparedCommit {
 }
 
 /// The commits that wait, and those that are under way.
-#[derive(Debug, Default)]
-pub(crate) struct Proposals {
+#[derive(Debug)]
+pub(crate) struct Proposals<H> {
+    /// All whose fate is not known yet.
+    pending: Arc<PendingCommits<H>>,
     state: Mutex<State>,
     /// Whose turn it is to take a group and to propose it.
     turn: tokio::sync::Mutex<()>,
@@ -109,6 +112,7 @@ impl State {
 struct Group {
     term: u64,
     commits: CommitsBuilder,
+    numbers: Vec<u64>,
     told: Vec<oneshot::Sender<Result<()>>>,
 }
 
@@ -120,31 +124,43 @@ impl Group {
     }
 }
 
-impl Proposals {
-    /// Has a commit proposed in its term, by a task of the runtime, and adds it before to those that are pending. The
-    /// first receiver hears what [`Core::propose`] says, and nothing when the node ends before; the second one is that
-    /// of [`PendingCommits::add`].
-    pub(crate) fn add<H: Recorded>(
+impl<H: Recorded + Send + 'static> Proposals<H> {
+    /// None yet, of which `pending` has those whose fate is not known.
+    pub(crate) fn new(pending: Arc<PendingCommits<H>>) -> Self {
+        Self { pending, state: Mutex::default(), turn: tokio::sync::Mutex::default() }
+    }
+
+    /// How many commits wait or are under way.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        let state = self.state.lock();
+        state.groups.iter().map(|group| group.told.len()).sum::<usize>() + state.under_way
+    }
+
+    /// Has a commit proposed in its term, by a task of the runtime, and adds it before to those that are pending, of
+    /// which it is taken when it is refused. The first receiver hears what [`Core::propose`] says, and nothing when the
+    /// node ends before; the second one is that of [`PendingCommits::add`].
+    pub(crate) fn add(
         self: &Arc<Self>,
         core: &Arc<Core>,
         runtime: &Handle,
         mut commit: Proposed<H>,
-        pending: &PendingCommits<H>,
     ) -> (Told, oneshot::Receiver<()>) {
         let (sender, told) = oneshot::channel();
         let mut state = self.state.lock();
         commit.commit.stamp();
         if !state.groups.back().is_some_and(|group| group.takes(&commit)) {
             let commits = CommitsBuilder::new(core.identity);
-            state.groups.push_back(Group { term: commit.term, commits, told: Vec::new() });
+            state.groups.push_back(Group { term: commit.term, commits, numbers: Vec::new(), told: Vec::new() });
         }
         if let Some(group) = state.groups.back_mut() {
             let tables = commit.commit.tables().map(|(id, name)| (id.0, name));
             group.commits.push(commit.number, tables, commit.commit.record());
+            group.numbers.push(commit.number);
             group.told.push(sender);
         }
         // No task takes the group before the latch is free.
-        let fate = pending.add(commit.number, commit.term, commit.commit);
+        let fate = self.pending.add(commit.number, commit.term, commit.commit);
         if state.may_propose(state.entries) {
             state.entries += 1;
             runtime.spawn(Arc::clone(self).propose_waiting(Arc::clone(core)));
@@ -157,9 +173,10 @@ impl Proposals {
         loop {
             let turn = self.turn.lock().await;
             let Some(group) = self.next() else { return };
-            let proposed = core.propose_in_turn(group.term, group.commits.finish(), turn).await;
-            self.state.lock().end(group.told.len());
-            for told in group.told {
+            let Group { term, commits, numbers, told } = group;
+            let proposed = self.propose(&core, term, commits.finish(), turn, &numbers).await;
+            self.state.lock().end(told.len());
+            for told in told {
                 // The thread may have heard of it by the one that applied it.
                 drop(told.send(match &proposed {
                     Ok(()) => Ok(()),
@@ -168,7 +185,35 @@ impl Proposals {
                     Err(error) => Err(Error::Ended(error.to_string())),
                 }));
             }
+            if matches!(proposed, Err(Error::NotPrimary(_))) {
+                self.pending.forget(&numbers);
+            }
         }
+    }
+
+    /// Proposes an entry with the commits of some numbers, and drops `turn` when it has its place in the log. When this
+    /// node leads no more, callers need not wait for its fate; but that is looked at to its end, so that what is refused
+    /// after all keeps no locks.
+    async fn propose<T>(
+        self: &Arc<Self>,
+        core: &Core,
+        term: u64,
+        entry: Vec<u8>,
+        turn: T,
+        numbers: &[u64],
+    ) -> Result<()> {
+        let mut fate = core.consensus()?.propose(term, entry).await?;
+        drop(turn);
+        if let Some(outcome) = core.while_leading(term, &mut fate).await {
+            return core.told(outcome);
+        }
+        let (proposals, numbers) = (Arc::clone(self), numbers.to_vec());
+        tokio::spawn(async move {
+            if fate.await == Outcome::Refused {
+                proposals.pending.forget(&numbers);
+            }
+        });
+        Err(Error::Interrupted)
     }
 
     /// Takes the first group, unless it waits for more commits; then one task less proposes.
@@ -197,6 +242,7 @@ mod tests {
         let group = |commits: usize| Group {
             term: 1,
             commits: CommitsBuilder::new(1),
+            numbers: Vec::new(),
             told: (0..commits).map(|_| oneshot::channel().0).collect(),
         };
         let state =

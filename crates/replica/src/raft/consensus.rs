@@ -1,27 +1,31 @@
 //! The consensus of a member: openraft behind calls in the terms of this crate.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::errors::{ChangeMembershipError, ClientWriteError, InitializeError, LinearizableReadError, RaftError};
 use openraft::impls::ProgressResponder;
 use openraft::impls::leader_id_std::LeaderId;
+use openraft::raft::VoteRequest;
 use openraft::type_config::async_runtime::watch::WatchReceiver;
 use openraft::vote::RaftLeaderId;
 use openraft::{ChangeMembers, Config, ReadPolicy, SnapshotPolicy};
 use spinney::base::codec::Malformed;
 
 use super::appends::{Appends, Raft};
+use super::convert::raft_place;
 use super::log_store::LogStore;
 use super::machine::Machine;
 use super::network::{Network, SendCopy};
-use super::types::{Payload, Peer, Types};
-use super::view::View;
+use super::types::{Payload, Peer, RaftVote, Types};
+use super::view::{State, View};
 use super::wire::{APPEND, KINDS, Request, encode_appended, encode_transferred, encode_voted};
 use crate::base::caller::Caller;
 use crate::base::error::{Error, Result};
 use crate::base::settings::Settings;
+use crate::entry::log_entry::LogId;
 use crate::storage::applier::Applier;
 use crate::storage::log::Log;
 
@@ -35,6 +39,12 @@ pub(crate) enum Outcome {
     /// It may be applied, or was, or will never be.
     Unknown,
 }
+
+/// What tells what became of a proposal.
+pub(crate) type Fate = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// The identity that no member has.
+const NOBODY: u64 = 0;
 
 /// The consensus of a member. Cheap to clone.
 #[derive(Clone)]
@@ -147,12 +157,12 @@ impl Consensus {
 
     /// Proposes an entry, if this member leads in the term, and returns when it has its place behind those that were
     /// proposed before; then what tells its fate, when that is known, or will not be known here.
-    pub(crate) async fn propose(&self, term: u64, payload: Vec<u8>) -> Result<impl Future<Output = Outcome> + use<>> {
+    pub(crate) async fn propose(&self, term: u64, payload: Vec<u8>) -> Result<Fate> {
         let (responder, complete) = ProgressResponder::complete_only();
         let expected = LeaderId::<u64, u64>::new(term, 0).to_committed();
         let write = self.raft.write(Payload(payload.into())).responder(responder).with_leader(expected);
         write.await.map_err(ended)?;
-        Ok(async {
+        Ok(Box::pin(async {
             match complete.await {
                 Ok(Ok(_)) => Outcome::Applied,
                 Ok(Err(ClientWriteError::ForwardToLeader(_) | ClientWriteError::PreconditionFailed(_))) => {
@@ -160,7 +170,7 @@ impl Consensus {
                 }
                 Ok(Err(_)) | Err(_) => Outcome::Unknown,
             }
-        })
+        }))
     }
 
     /// Waits until this member is known to lead, and has applied what was committed before.
@@ -207,6 +217,21 @@ impl Consensus {
     /// Hands leadership to a member.
     pub(crate) async fn transfer(&self, to: u64) -> Result<()> {
         self.raft.trigger().transfer_leader(to).await.map_err(ended)
+    }
+
+    /// Ends this member's lead in a term: it takes part in the next term, in which it votes for nobody who has not a
+    /// log as long as its own. Nothing when it leads no more.
+    pub(crate) async fn resign(&self, term: u64) -> Result<()> {
+        let view = self.view();
+        if view.state != State::Leader || view.term != term {
+            return Ok(());
+        }
+        // A vote for nobody: whoever asks for one in that term is looked at as if there had been none.
+        let vote = RaftVote::new(term + 1, NOBODY);
+        let last = raft_place(LogId { term: u64::MAX, index: u64::MAX });
+        let mut request = VoteRequest::new(vote, Some(last));
+        request.leadership_transfer = true;
+        self.raft.vote(request).await.map(drop).map_err(ended)
     }
 
     /// Whether this member asks for an election when it hears of no leader.

@@ -63,6 +63,13 @@ impl View {
         self.peers.iter().filter(move |(_, (peer, votes))| *votes || peer.version >= version)
     }
 
+    /// How long a leader has heard of no majority. None has to be heard where no other member votes; before the first
+    /// time a majority has just voted for it.
+    pub(crate) fn silence(&self) -> Duration {
+        let alone = self.peers.values().filter(|(_, votes)| *votes).count() <= 1;
+        self.quorum_age.filter(|_| !alone).unwrap_or_default()
+    }
+
     pub(super) fn of(metrics: &RaftMetrics<Types>) -> Self {
         let membership = metrics.membership_config.membership();
         let voters: Vec<u64> = membership.voter_ids().collect();

@@ -1,9 +1,12 @@
 //! Writes of a set whose primary changes.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use spinney_document::bson::DocumentBuf;
 use spinney_document::command::{Client, Request, Service};
+use spinney_document::doc;
 use spinney_replica::{Acknowledgement, Role};
 
 use super::set::{SOON, Set};
@@ -110,4 +113,52 @@ fn a_primary_hands_over_when_it_is_asked_to() {
     assert_ne!(first, second);
     set.insert(second, 2).unwrap();
     set.check_equal();
+}
+
+#[test]
+fn what_was_under_way_when_a_primary_lost_its_majority_ends_and_all_can_be_written_again() {
+    const DOCUMENTS: i32 = 16;
+    let set = Set::initiated(3);
+    let first = set.primary();
+    (0..DOCUMENTS).for_each(|id| set.insert(first, id).unwrap());
+    for cut in [1600, 2100, 3100].map(Duration::from_millis) {
+        let first = set.primary();
+        let database = &set.member(first).database;
+        let others = || set.running().filter(|(at, _)| *at != first).map(|(_, member)| &member.host);
+        let ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for id in 0..DOCUMENTS {
+                let (people, ended) = (database.collection("app.people").unwrap().unwrap(), &ended);
+                scope.spawn(move || {
+                    while !ended.load(Ordering::Relaxed) {
+                        // It is refused when there is no majority.
+                        drop(people.replace_by_id(id, doc! {"name": "Grace"}.view()));
+                    }
+                });
+            }
+            let ended = &ended;
+            scope.spawn(move || {
+                let mut number = 0;
+                while !ended.load(Ordering::Relaxed) {
+                    number += 1;
+                    drop(database.collection_or_create(&format!("app.of{cut:?}{number}")));
+                }
+            });
+            thread::sleep(Duration::from_millis(200));
+            others().for_each(|host| set.mesh.cut(host, true));
+            thread::sleep(cut);
+            ended.store(true, Ordering::Relaxed);
+            others().for_each(|host| set.mesh.cut(host, false));
+            // Each thread has its answer, or the scope does not end.
+        });
+        let healed = Instant::now();
+        let primary = set.primary();
+        let people = set.member(primary).database.collection("app.people").unwrap().unwrap();
+        for id in 0..DOCUMENTS {
+            people.replace_by_id(id, doc! {"name": "Ada"}.view()).unwrap();
+        }
+        set.member(primary).database.create_collection(&format!("app.behind{cut:?}"), doc! {}.view()).unwrap();
+        assert!(healed.elapsed() < Duration::from_secs(20), "{:?}", healed.elapsed());
+        set.check_equal();
+    }
 }

@@ -35,6 +35,9 @@ pub(super) fn follow(server: &Arc<Server>, replica: &Replica) {
         if let Some(stalled) = &status.stalled {
             tell_stalled(server, stalled, &mut told);
         }
+        if let Some(why) = status.given_up.as_deref().filter(|why| told.is_due(why, monotonic())) {
+            server.log.warning("the member leaves the lead to another one", &[("why", why)]);
+        }
         if status.change != known.change {
             publish(server, Some(&known), &status);
             known = Arc::clone(&status);

@@ -40,13 +40,19 @@ pub(crate) struct Outcome {
     pub(crate) applied: Vec<Vec<(u8, u64)>>,
     /// Of each member what the keys have at the end.
     pub(crate) registers: Vec<Vec<(u8, u64)>>,
+    /// What did not go on after the last fault.
+    pub(crate) faults: Vec<String>,
 }
 
-/// Checks a run: the order in which entries were applied is the order that explains it.
+/// Checks a run: the set went on after the last fault, and the order in which entries were applied is the order that
+/// explains what clients saw.
 ///
 /// # Errors
 /// What is wrong.
 pub(crate) fn check(outcome: &Outcome) -> Result<(), String> {
+    if let Some(fault) = outcome.faults.first() {
+        return Err(fault.clone());
+    }
     let order = &outcome.applied[0];
     if let Some(at) = outcome.applied.iter().position(|other| other != order) {
         return Err(format!("member {at} applied other writes than member 0"));
