@@ -191,9 +191,9 @@ impl<H: Recorded + Send + 'static> Proposals<H> {
         }
     }
 
-    /// Proposes an entry with the commits of some numbers, and drops `turn` when it has its place in the log. When this
-    /// node leads no more, callers need not wait for its fate; but that is looked at to its end, so that what is refused
-    /// after all keeps no locks.
+    /// Proposes an entry with the commits of some numbers, and drops `turn` when it has its place in the log. Callers
+    /// need not wait for its fate when this node leads no more; that is looked at to its end all the same, so that what
+    /// is refused keeps no locks.
     async fn propose<T>(
         self: &Arc<Self>,
         core: &Core,
