@@ -16,7 +16,7 @@ import time
 from pymongo.errors import PyMongoError
 from pymongo.write_concern import WriteConcern
 
-from replica_faults import ReplicaSet, until
+from replica_set import Loopback, ReplicaSet, until
 
 
 class Writer(threading.Thread):
@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--members", type=int, default=3)
     arguments = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="spinney-failover-")
-    replica_set = ReplicaSet(arguments.server, folder, arguments.members, False)
+    replica_set = ReplicaSet(arguments.server, folder, Loopback(), arguments.members)
 
     def step_down(member):
         with member.client() as client:

@@ -23,374 +23,22 @@ Usage: python replica_faults.py SERVER [--rounds N] [--seed N] [--members N] [--
 
 import argparse
 import contextlib
-import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-from pymongo import MongoClient, ReadPreference
-from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
-from pymongo.read_concern import ReadConcern
+from pymongo.errors import PyMongoError
 from pymongo.write_concern import WriteConcern
 
-from history import Operation, Transaction, check_linearizable, check_snapshot_isolation, test_checker
+from history import test_checker
+from replica_set import Loopback, Namespaces, ReplicaSet, can_have_namespaces, contents, until
+from workload import Inserts, Registers, Transactions, Worker
 
-PORT = 27217
-DISK_MIB = 768
-LISTS = 6
-BLOCK_GROUPS = "/sys/fs/cgroup/blkio"
 SLOW_WRITES_PER_S = 20
-WRITE_CONFLICT = 112
-# How long the set may take after a fault until it writes again.
-RECOVERY_S = 60
-
-
-def run(*words):
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-
-
-def end(*words):
-    """Runs a command that undoes what may not have been done."""
-    with contextlib.suppress(OSError):
-        subprocess.run(words, check=False, stderr=subprocess.DEVNULL)
-
-
-class Namespaces:
-    """A network namespace for each member, joined by a bridge; the clients are outside."""
-
-    def __init__(self, members):
-        self.members, self.name = members, f"spr{os.getpid() % 10000}"
-        self.net = f"10.{77 + os.getpid() % 100}.0"
-        try:
-            self.begin()
-        except (OSError, subprocess.CalledProcessError):
-            self.end()
-            raise
-
-    def begin(self):
-        run("ip", "link", "add", self.name, "type", "bridge")
-        run("ip", "addr", "add", f"{self.net}.254/24", "dev", self.name)
-        run("ip", "link", "set", self.name, "up")
-        for number in range(self.members):
-            space, outer = f"{self.name}m{number}", f"{self.name}v{number}"
-            run("ip", "netns", "add", space)
-            run("ip", "link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", space)
-            run("ip", "link", "set", outer, "master", self.name, "up")
-            self.inside(number, "ip", "link", "set", "lo", "up")
-            self.inside(number, "ip", "addr", "add", f"{self.host(number)}/24", "dev", "eth0")
-            self.inside(number, "ip", "link", "set", "eth0", "up")
-
-    def inside(self, number, *words):
-        run(*self.command(number), *words)
-
-    def command(self, number):
-        return ["ip", "netns", "exec", f"{self.name}m{number}"]
-
-    def host(self, number):
-        return f"{self.net}.{number + 1}"
-
-    def cut(self, sender, receiver):
-        """Loses what one member sends to another."""
-        self.inside(sender, "ip", "route", "add", "blackhole", f"{self.host(receiver)}/32")
-
-    def heal(self):
-        for number in range(self.members):
-            for other in range(self.members):
-                end(*self.command(number), "ip", "route", "del", "blackhole", f"{self.host(other)}/32")
-
-    def end(self):
-        for number in range(self.members):
-            end("ip", "netns", "del", f"{self.name}m{number}")
-        end("ip", "link", "del", self.name)
-
-
-class Loopback:
-    """All members on loopback, with a port each."""
-
-    def command(self, _):
-        return []
-
-    def host(self, _):
-        return "127.0.0.1"
-
-    def heal(self):
-        pass
-
-    def end(self):
-        pass
-
-
-def mount(folder):
-    """Mounts a new file system at a folder, and gives the file that has it."""
-    image = f"{folder}.image"
-    run("truncate", "-s", f"{DISK_MIB}M", image)
-    run("mkfs.ext4", "-q", "-F", image)
-    run("mount", "-o", "loop", image, folder)
-    return image
-
-
-def can_mount(folder):
-    place = os.path.join(folder, "try")
-    os.mkdir(place)
-    try:
-        mount(place)
-        run("umount", place)
-    except (OSError, subprocess.CalledProcessError):
-        return False
-    return True
-
-
-class SlowDisk:
-    """A control group for a member's process, in which writes to the member's disk can be made slow."""
-
-    def __init__(self, folder, number):
-        self.group = os.path.join(BLOCK_GROUPS, f"spr{os.getpid()}m{number}")
-        device = os.stat(folder).st_dev
-        self.device = f"{os.major(device)}:{os.minor(device)}"
-        os.mkdir(self.group)
-
-    def set(self, name, value):
-        with open(os.path.join(self.group, name), "w", encoding="ascii") as setting:
-            setting.write(value)
-
-    def take(self, process):
-        self.set("cgroup.procs", str(process.pid))
-
-    def slow(self, writes_per_s):
-        """At most so many writes a second; 0 ends that."""
-        self.set("blkio.throttle.write_iops_device", f"{self.device} {writes_per_s}")
-
-    def end(self):
-        with contextlib.suppress(OSError):
-            os.rmdir(self.group)
-
-
-def can_slow_disks():
-    return os.access(os.path.join(BLOCK_GROUPS, "blkio.throttle.write_iops_device"), os.W_OK)
-
-
-class Member:
-    """A process of the set."""
-
-    def __init__(self, number, binary, network, folder, addresses, own_disk, faketime):
-        self.number, self.network, self.address = number, network, addresses[number]
-        self.folder = os.path.join(folder, f"member{number}")
-        os.mkdir(self.folder)
-        self.disk = self.slow_disk = None
-        if own_disk:
-            self.disk = mount(self.folder)
-            if can_slow_disks():
-                self.slow_disk = SlowDisk(self.folder, number)
-        self.clock, self.environment = os.path.join(folder, f"clock{number}"), None
-        if faketime:
-            self.set_clock(0)
-            self.environment = os.environ | {
-                "LD_PRELOAD": faketime, "FAKETIME_TIMESTAMP_FILE": self.clock,
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_CACHE_DURATION": "1",
-            }  # fmt: skip
-        words = [binary, "serve", os.path.join(self.folder, "db"), "--listen", self.address, "--oplogSize", "64"]
-        # Little memory, so that the redo log is short beside the disk.
-        words += ["--memory", "64MiB"]
-        self.words = [*network.command(number), *words, "--replSet", "rs0", "--members", ",".join(addresses)]
-        self.process, self.log = None, os.path.join(folder, f"member{number}.log")
-
-    def start(self):
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.words, stdout=log, stderr=log, env=self.environment)
-        if self.slow_disk:
-            self.slow_disk.take(self.process)
-
-    def is_running(self):
-        return self.process is not None and self.process.poll() is None
-
-    def signal(self, number):
-        if self.is_running():
-            self.process.send_signal(number)
-
-    def kill(self):
-        self.signal(signal.SIGKILL)
-        self.process.wait()
-
-    def restart(self):
-        """Ends it in order, and starts it again."""
-        self.signal(signal.SIGTERM)
-        self.process.wait(60)
-        self.start()
-
-    def set_clock(self, seconds):
-        """Sets its clock so much ahead of the machine's; less than 0 for behind."""
-        # The file is read at any moment.
-        with open(f"{self.clock}.new", "w", encoding="ascii") as clock:
-            clock.write(f"{seconds:+}")
-        os.replace(f"{self.clock}.new", self.clock)
-
-    def fill_disk(self):
-        """Takes all but a little of the disk."""
-        with open(os.path.join(self.folder, "filler"), "wb") as filler, contextlib.suppress(OSError):
-            while True:
-                filler.write(b"\1" * (1 << 16))
-                filler.flush()
-
-    def heal(self):
-        self.signal(signal.SIGCONT)
-        if self.slow_disk:
-            self.slow_disk.slow(0)
-        if self.environment:
-            self.set_clock(0)
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(self.folder, "filler"))
-        if not self.is_running():
-            self.start()
-
-    def end(self):
-        if self.is_running():
-            self.signal(signal.SIGCONT)
-            self.kill()
-        if self.slow_disk:
-            self.slow_disk.end()
-        if self.disk:
-            end("umount", self.folder)
-
-    def client(self):
-        host, port = self.address.rsplit(":", 1)
-        return MongoClient(host, int(port), directConnection=True, serverSelectionTimeoutMS=3000, socketTimeoutMS=20000)
-
-
-class ReplicaSet:
-    """The members and the network between them."""
-
-    def __init__(self, binary, folder, members, in_namespaces, faketime):
-        self.network = Namespaces(members) if in_namespaces else Loopback()
-        port = (lambda number: PORT) if in_namespaces else (lambda number: PORT + number)
-        self.addresses = [f"{self.network.host(number)}:{port(number)}" for number in range(members)]
-        self.has_network, self.has_disks = in_namespaces, in_namespaces and can_mount(folder)
-        self.has_clocks = faketime is not None
-        arguments = (binary, self.network, folder, self.addresses, self.has_disks, faketime)
-        self.members = [Member(number, *arguments) for number in range(members)]
-
-    def client(self):
-        return MongoClient(
-            f"mongodb://{','.join(self.addresses)}/?replicaSet=rs0",
-            serverSelectionTimeoutMS=15000, socketTimeoutMS=15000, connectTimeoutMS=2000, heartbeatFrequencyMS=1000,
-        )  # fmt: skip
-
-    def primary(self):
-        """The member that says it is the primary of the newest term; any when none does."""
-        newest = (-1, self.members[0])
-        for member in self.members:
-            with contextlib.suppress(PyMongoError), member.client() as client:
-                status = client.admin.command("replSetGetStatus")
-                if status["myState"] == 1:
-                    newest = max(newest, (status["term"], member), key=lambda pair: pair[0])
-        return newest[1]
-
-    def is_whole(self):
-        """Whether every member has what the primary has."""
-        with self.primary().client() as client:
-            members = client.admin.command("replSetGetStatus")["members"]
-        if not all("optime" in member for member in members):
-            return False
-        newest = max(member["optime"]["ts"] for member in members)
-        states = sorted(member["state"] for member in members)
-        caught_up = all(member["optime"]["ts"].time >= newest.time - 1 for member in members)
-        return caught_up and states == [1] + [2] * (len(members) - 1)
-
-    def heal(self):
-        self.network.heal()
-        for member in self.members:
-            member.heal()
-
-    def end(self):
-        for member in self.members:
-            member.end()
-        self.network.end()
-
-
-class Worker(threading.Thread):
-    """A client that appends, reads, and runs transactions until it is told to end."""
-
-    def __init__(self, number, client, seed, ending):
-        super().__init__(daemon=True)
-        self.number, self.client, self.ending = number, client, ending
-        self.random = random.Random(seed)
-        database = client.faults
-        majority, linearizable = WriteConcern("majority"), ReadConcern("linearizable")
-        self.lists = database.get_collection("lists", write_concern=majority, read_concern=linearizable)
-        self.cells = database.get_collection("cells")
-        self.items = database.get_collection("items", write_concern=majority)
-        self.operations, self.transactions, self.inserted = [], [], []
-        self.failed = self.next = 0
-        # What writes outside of transactions were told, which drivers send again by themselves.
-        self.refused = []
-
-    def run(self):
-        while not self.ending.is_set():
-            self.next += 1
-            name = f"{self.number}.{self.next}"
-            action = self.random.choice([self.append, self.read, self.transaction, self.insert])
-            try:
-                action(name)
-            except PyMongoError as error:
-                # Of two transactions that change one list, one is refused.
-                if getattr(error, "code", None) != WRITE_CONFLICT:
-                    self.failed += 1
-                    if action in (self.append, self.insert):
-                        self.refused.append(error)
-                    time.sleep(0.05)
-
-    def append(self, name):
-        operation = Operation(self.random.randrange(LISTS), "append", name, time.monotonic())
-        self.operations.append(operation)
-        self.lists.update_one({"_id": operation.key}, {"$push": {"list": name}})
-        operation.end = time.monotonic()
-
-    def read(self, _):
-        key, start = self.random.randrange(LISTS), time.monotonic()
-        seen = self.lists.find_one({"_id": key})["list"]
-        self.operations.append(Operation(key, "read", seen, start, time.monotonic()))
-
-    def insert(self, name):
-        self.items.insert_one({"_id": name, "a": self.random.randrange(100), "u": name, "t": "x" * 500})
-        self.inserted.append(name)
-
-    def transaction(self, name):
-        told = Transaction(name)
-        with self.client.start_session() as session:
-            session.start_transaction(read_concern=ReadConcern("snapshot"), write_concern=WriteConcern("majority"))
-            try:
-                for number in range(self.random.randint(2, 4)):
-                    self.step(told, f"{name}.{number}", session)
-            except PyMongoError:
-                with contextlib.suppress(PyMongoError):
-                    session.abort_transaction()
-                told.committed = False
-                self.transactions.append(told)
-                raise
-            self.transactions.append(told)
-            self.commit(session)
-            told.committed = True
-
-    def step(self, told, element, session):
-        key = self.random.randrange(LISTS)
-        if self.random.random() < 0.5:
-            told.steps.append(("append", key, element))
-            self.cells.update_one({"_id": key}, {"$push": {"list": element}}, session=session)
-        else:
-            told.steps.append(("read", key, self.cells.find_one({"_id": key}, session=session)["list"]))
-
-    def commit(self, session):
-        """Commits, again while the answer is not known."""
-        for attempt in range(3):
-            try:
-                return session.commit_transaction()
-            except (ConnectionFailure, OperationFailure) as error:
-                if not error.has_error_label("UnknownTransactionCommitResult") or attempt == 2:
-                    raise
 
 
 def faults_of(replica_set, chance):
@@ -440,7 +88,7 @@ def faults_of(replica_set, chance):
         "step-down": step_down,
         "rolling-restart": lambda: restart_all(replica_set),
     }
-    if replica_set.has_network:
+    if replica_set.network.has_links:
         faults |= {
             "cut-off": lambda: cut(True, True, one, others),
             "cut-off-primary": lambda: isolate(replica_set, cut),
@@ -483,43 +131,13 @@ def restart_all(replica_set):
         until("a whole set", replica_set.is_whole)
 
 
-def until(what, check, seconds=RECOVERY_S):
-    """Waits until a check holds; the errors of a server that is not there yet count as no."""
-    end, last = time.monotonic() + seconds, None
-    while time.monotonic() < end:
-        try:
-            if check():
-                return
-        except PyMongoError as error:
-            last = error
-        time.sleep(0.1)
-    raise AssertionError(f"{what} not within {seconds} s; the last error: {last}")
-
-
 def begin(client):
-    """New collections."""
+    """New collections, and the work on them."""
     client.drop_database("faults")
-    majority = client.get_database("faults", write_concern=WriteConcern("majority"))
-    for name in ("lists", "cells"):
-        majority[name].insert_many([{"_id": key, "list": []} for key in range(LISTS)])
-    majority.items.create_index("a")
-    majority.items.create_index("u", unique=True)
-
-
-def final_lists(client, name):
-    collection = client.faults.get_collection(name, read_concern=ReadConcern("linearizable"))
-    return {document["_id"]: document["list"] for document in (collection.find_one({"_id": key}) for key in range(LISTS))}
-
-
-def contents(member):
-    """All documents of a member, and whether its indexes agree with them."""
-    with member.client() as client:
-        database = client.get_database("faults", read_preference=ReadPreference.SECONDARY_PREFERRED)
-        documents = {name: list(database[name].find().sort("_id", 1)) for name in ("lists", "cells", "items")}
-        for name in documents:
-            told = database.command("validate", name, full=True, read_preference=ReadPreference.SECONDARY_PREFERRED)
-            assert told["valid"], f"{name} of member {member.number} is not valid: {told}"
-        return documents
+    work = [Registers(client.faults), Transactions(client.faults), Inserts(client.faults)]
+    for part in work:
+        part.prepare()
+    return work
 
 
 def check_members(replica_set, name):
@@ -529,7 +147,7 @@ def check_members(replica_set, name):
                 # A member whose disk is full ends; it may have seen that late.
                 assert name.startswith("full-disk"), f"member {member.number} ended by itself"
                 member.start()
-        states = [contents(member) for member in replica_set.members]
+        states = [contents(member, "faults") for member in replica_set.members]
         return all(state == states[0] for state in states)
 
     until("equal members", same)
@@ -537,10 +155,12 @@ def check_members(replica_set, name):
 
 def play(replica_set, name, fault, seconds, threads, seed):
     """One round; how many operations were answered, and how many were not."""
-    client = replica_set.client()
-    until("a primary", lambda: begin(client) is None)
+    client, work = replica_set.client(), []
+    until("a primary", lambda: work.append(begin(client)) is None)
+    registers, transactions, inserts = work[-1]
+    actions = [registers.append, registers.read, transactions.transaction, inserts.insert]
     ending = threading.Event()
-    workers = [Worker(number, client, f"{seed}.{number}", ending) for number in range(threads)]
+    workers = [Worker(number, actions, f"{seed}.{number}", ending) for number in range(threads)]
     for worker in workers:
         worker.start()
     time.sleep(seconds / 4)
@@ -551,32 +171,17 @@ def play(replica_set, name, fault, seconds, threads, seed):
     ending.set()
     for worker in workers:
         worker.join(60)
-        assert not worker.is_alive(), "a client waits for an answer"
+        assert not worker.is_alive(), f"a client waits for an answer: {worker.waits_for}"
     until("a write", lambda: client.faults.get_collection("lists", write_concern=WriteConcern("majority")).find_one_and_update(
         {"_id": 0}, {"$set": {"done": seed}}) is not None)
-    lists, cells = final_lists(client, "lists"), final_lists(client, "cells")
-    faults = check_linearizable([each for worker in workers for each in worker.operations], lists)
-    faults += check_snapshot_isolation([each for worker in workers for each in worker.transactions], cells)
-    there = {document["_id"] for document in client.faults.items.find({}, {"_id": 1})}
-    lost = [name for worker in workers for name in worker.inserted if name not in there]
-    faults += [f"lost documents, which were acknowledged: {lost[:5]}"] if lost else []
-    refused = [error for worker in workers for error in worker.refused]
+    faults = [fault for part in work[-1] for fault in part.check()]
+    refused = [error for worker in workers for kind, error in worker.refused if kind in ("append", "insert")]
     if name == "rolling-restart" and refused:
         faults.append(f"{len(refused)} writes failed while members were restarted in order: {refused[0]}")
     assert not faults, "\n".join(faults[:20])
     check_members(replica_set, name)
     client.close()
-    answered = sum(len(worker.operations) + len(worker.transactions) + len(worker.inserted) for worker in workers)
-    return answered, sum(worker.failed for worker in workers)
-
-
-def can_have_namespaces():
-    try:
-        network = Namespaces(1)
-    except (OSError, subprocess.CalledProcessError):
-        return False
-    network.end()
-    return True
+    return sum(part.answered() for part in work[-1]), sum(worker.failed for worker in workers)
 
 
 def main():
@@ -596,7 +201,10 @@ def main():
     in_namespaces = not arguments.loopback and can_have_namespaces()
     if not in_namespaces:
         print("without network namespaces: faults of processes only", flush=True)
-    replica_set = ReplicaSet(arguments.server, folder, arguments.members, in_namespaces, arguments.faketime)
+    network = Namespaces(arguments.members) if in_namespaces else Loopback()
+    replica_set = ReplicaSet(
+        arguments.server, folder, network, arguments.members, own_disks=in_namespaces, faketime=arguments.faketime
+    )
     totals, begun = [0, 0], time.monotonic()
     try:
         for member in replica_set.members:

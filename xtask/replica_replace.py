@@ -19,7 +19,7 @@ from pymongo import InsertOne, ReadPreference
 from pymongo.write_concern import WriteConcern
 
 from replica_failover import Writer
-from replica_faults import ReplicaSet, until
+from replica_set import Loopback, ReplicaSet, until
 
 DOCUMENT_BYTES = 16 << 10
 BATCH = 200
@@ -76,7 +76,7 @@ def main():
     parser.add_argument("--folder", help="where the members' directories are made")
     arguments = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="spinney-replace-", dir=arguments.folder)
-    replica_set = ReplicaSet(arguments.server, folder, 3, False, None)
+    replica_set = ReplicaSet(arguments.server, folder, Loopback(), 3)
     try:
         replica_set.heal()
         client = replica_set.client()
@@ -92,14 +92,14 @@ def main():
         whole = rate(writers, arguments.seconds)
         member = next(member for member in replica_set.members if member is not replica_set.primary())
         member.kill()
-        shutil.rmtree(os.path.join(member.folder, "db"))
+        member.empty()
         two = rate(writers, arguments.seconds)
         begun, before = time.monotonic(), sum(writer.written for writer in writers)
         member.start()
         until("a whole set", replica_set.is_whole, 3600)
         seconds = time.monotonic() - begun
         meanwhile = (sum(writer.written for writer in writers) - before) / seconds
-        copied = size(os.path.join(member.folder, "db"))
+        copied = size(member.database)
         for writer in writers:
             writer.ending.set()
         for writer in writers:
