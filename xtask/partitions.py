@@ -441,7 +441,7 @@ class Faults:
                 reconfigure(client, lambda members: [each | {"priority": 1} for each in members])
 
 
-FAULTS = [name for name in vars(Faults) if not name.startswith("_")]
+FAULTS = {name.replace("_", "-"): fault for name, fault in vars(Faults).items() if not name.startswith("_")}
 
 
 @dataclass
@@ -508,7 +508,7 @@ class Round:
         time.sleep(BEFORE_S)
         if self.chance.random() < CHANGES:
             faults._begin_changes()
-        getattr(faults, self.name)()
+        FAULTS[self.name](faults)
         ended = [member for member in replica_set.members if not member.is_running() and member not in faults._stopped]
         self.violations += [f"member {member.number} ended by itself: {member.last_words()}" for member in ended]
         replica_set.heal()
@@ -594,7 +594,7 @@ def operations(replica_set):
 
 def rounds(replica_set, arguments):
     """Plays rounds until the time is over; whether all that must be true was."""
-    names = arguments.fault.split(",") if arguments.fault else FAULTS
+    names = arguments.fault.split(",") if arguments.fault else list(FAULTS)
     totals, begun = defaultdict(Totals), time.monotonic()
     for number in itertools.count(arguments.first):
         if time.monotonic() - begun > arguments.seconds:

@@ -45,7 +45,7 @@ class Worker(threading.Thread):
         while not self.ending.is_set():
             self.calls += 1
             action = self.random.choice(self.actions)
-            self.waits_for = (action.__qualname__, time.monotonic())
+            self.waits_for = (action.__name__, time.monotonic())
             try:
                 action(f"{self.number}.{self.calls}", self.random)
             except PyMongoError as error:

@@ -12,6 +12,8 @@ pub(super) const KILLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kills.py");
 pub(super) const CATALOG_PAIRS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/catalog_pairs.py");
 /// The script of the faults of a replica set.
 pub(super) const REPLICA_FAULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/replica_faults.py");
+/// The script of bad links between the members of a replica set.
+pub(super) const PARTITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/partitions.py");
 /// The script that tells how long a replica set is without a primary.
 pub(super) const REPLICA_FAILOVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/replica_failover.py");
 /// The script that tells how fast a member is replaced.

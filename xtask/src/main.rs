@@ -79,6 +79,15 @@ Usage: cargo xtask <command>
                       plays so many rounds (default 500) of faults on a replica set of real processes, in network namespaces where
                       that is allowed, while clients write by pymongo; checks that their histories are linearizable and under snapshot
                       isolation, that nothing acknowledged is lost and that all members are equal
+  partitions [--python <path>] [--binary <path>] [--members <n>] [--seconds <s>] [--seed <n>] [--fault <list>] [--first <n>]
+                      begins rounds of faults for so many seconds (default 600) on the links between the members of a replica set of
+                      real processes, joined by a switch of its own, and on the processes beside them, while clients work by pymongo:
+                      writes go on wherever a majority is connected, each call is answered, each answer is right, nothing
+                      acknowledged is lost, and all members are equal; root on Linux
+  partitions --graphs [--members <n>]
+                      cuts the links between three, four and five members in every way, and prints where writes go on (20 minutes)
+  partitions --self-test
+                      shows that its checkers find planted faults
   replica-replace [--python <path>] [--binary <path>] [--gigabytes <n>] [--seconds <s>] [--threads <n>] [--folder <dir>]
                       tells how fast a member of so many gigabytes (default 10) that lost its database gets a copy of the primary's,
                       and what the primary's clients feel of it; it takes five times the space
@@ -172,6 +181,7 @@ fn main() -> ExitCode {
         ["catalog-pairs", arguments @ ..] => faults::command(faults::CATALOG_PAIRS, arguments),
         ["replica-failover", arguments @ ..] => faults::command(faults::REPLICA_FAILOVER, arguments),
         ["replica-replace", arguments @ ..] => faults::command(faults::REPLICA_REPLACE, arguments),
+        ["partitions", arguments @ ..] => faults::command(faults::PARTITIONS, arguments),
         ["replica-faults", arguments @ ..] => faults::command(faults::REPLICA_FAULTS, arguments),
         ["page-test", arguments @ ..] => page::command(arguments),
         ["python", arguments @ ..] => python::command(arguments),
