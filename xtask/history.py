@@ -234,19 +234,16 @@ def check_inserts(sent, acknowledged, there):
 
 
 def check_sums(sums, expected):
-    """The faults of sums of all accounts, each with how it was read, by that."""
-    counts = defaultdict(lambda: [0, 0, None])
-    for how, total in sums:
-        count = counts[how]
-        count[0] += 1
-        if total != expected:
-            count[1] += 1
-            count[2] = count[2] or total
-    return [
-        f"{how}: {wrong} of {reads} sums are wrong: {first} instead of {expected}"
-        for how, (reads, wrong, first) in counts.items()
-        if wrong
-    ]
+    """The faults of sums of all accounts, each `(how it was read, sum, where)`."""
+    faults = []
+    for how in sorted({row[0] for row in sums}):
+        rows = [row for row in sums if row[0] == how]
+        wrong = [row for row in rows if row[1] != expected]
+        if wrong:
+            faults.append(
+                f"{how}: {len(wrong)} of {len(rows)} sums are wrong: {wrong[0][1]} instead of {expected} at {wrong[0][2]}"
+            )
+    return faults
 
 
 def check_sessions(sessions):
@@ -395,7 +392,7 @@ def test_single_answers():
     assert check_counter([Call(0, 1, 2), Call(2, 3, 1)], 2), "values against their order"
     assert check_inserts({1, 2}, [1], [1]) == check_inserts({1, 2}, [1], [1, 2]) == []
     assert check_inserts({1, 2}, [1], [2]) and check_inserts({1}, [1], [1, 1]) and check_inserts({1}, [1], [1, 2])
-    assert check_sums([("a", 10), ("b", 10)], 10) == [] and check_sums([("a", 10), ("b", 9)], 10)
+    assert check_sums([("a", 10, "x"), ("b", 10, "y")], 10) == [] and check_sums([("a", 10, "x"), ("b", 9, "y")], 10)
     assert check_sessions([Session("a", [("write", 1), ("read", 1), ("read", 2)])]) == []
     assert check_sessions([Session("a", [("write", 2), ("read", 1)])]), "an own write that is not seen"
     assert check_sessions([Session("a", [("read", 2), ("read", 1)])]), "reads that go back"

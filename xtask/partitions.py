@@ -49,7 +49,7 @@ CONNECTED_S, HEALED_S, ANSWERED_S = 5.0, 3.0, 30.0
 REMOVED_S = 10.0
 # How long a worker pauses between two calls, in the mean.
 PAUSE_S = 0.05
-# The chance that members are added and removed in a round whatever its fault is.
+# The chance that a member without a vote is added and removed in a round, whatever its fault is.
 CHANGES = 0.25
 
 
@@ -61,7 +61,7 @@ class Work:
         self.name, self.client = name, client
         self.registers, self.transactions = Registers(database), Transactions(database)
         self.inserts, self.unsafe = Inserts(database), Inserts(database, "items1", WriteConcern(1))
-        self.bank, self.counter, self.causal = Bank(database), Counter(database), Causal(database)
+        self.bank, self.counter, self.causal = Bank(database, len(replica_set.members)), Counter(database), Causal(database)
         self.streams = Streams(replica_set.members, self.inserts)
         # The streams come last: they follow collections that are there, and their check ends them.
         self.parts = [self.registers, self.transactions, self.unsafe, self.bank, self.counter, self.causal, self.inserts,
@@ -116,11 +116,11 @@ class Work:
 
 
 class Changes(threading.Thread):
-    """Adds a spare member to the set and removes it, again and again, until it is told to end."""
+    """Adds a spare member with so many votes to the set and removes it, again and again, until it is told to end."""
 
-    def __init__(self, replica_set, chance):
+    def __init__(self, replica_set, votes, chance):
         super().__init__(daemon=True)
-        self.replica_set, self.spare, self.chance = replica_set, replica_set.spares[0], chance
+        self.replica_set, self.spare, self.votes, self.chance = replica_set, replica_set.spares[0], votes, chance
         self.ending, self.waits_for, self.count = threading.Event(), None, 0
 
     def run(self):
@@ -139,7 +139,7 @@ class Changes(threading.Thread):
             self.spare.empty()
             self.spare.start()
             self.waits_for = ("rs.add", time.monotonic())
-            add(client, self.spare.address, votes=self.chance.choice([0, 1]))
+            add(client, self.spare.address, self.votes)
         else:
             self.ending.wait(self.chance.uniform(0, 1))
             self.waits_for = ("rs.remove", time.monotonic())
@@ -207,9 +207,12 @@ class Faults:
     def _hold(self, seconds=HOLD_S):
         begun = time.monotonic()
         time.sleep(seconds)
-        self._holds.append(Hold(begun, time.monotonic(), self._changes is None and self._has_connected_majority()))
+        self._holds.append(Hold(begun, time.monotonic(), self._has_connected_majority()))
 
     def _has_connected_majority(self):
+        """Of the members that vote; false when their number changes."""
+        if self._changes and self._changes.votes:
+            return False
         numbers = [member.number for member in self._members if member not in self._stopped]
         groups = itertools.combinations(numbers, len(self._members) // 2 + 1)
         return any(all(self._network.is_sound(*pair) for pair in itertools.combinations(group, 2)) for group in groups)
@@ -248,9 +251,10 @@ class Faults:
         self._stopped.add(member)
         member.kill()
 
-    def _begin_changes(self):
-        self._changes = Changes(self._set, self._chance)
-        self._changes.start()
+    def _begin_changes(self, votes):
+        if self._changes is None:
+            self._changes = Changes(self._set, votes, self._chance)
+            self._changes.start()
 
     def nothing(self):
         self._hold()
@@ -415,9 +419,19 @@ class Faults:
         self._hold(1)
 
     def change_members(self):
-        if self._changes is None:
-            self._begin_changes()
+        self._begin_changes(votes=1)
         self._hold()
+
+    def change_members_and_cut_off(self):
+        self._begin_changes(votes=1)
+        self._cut(self._any(), self._members)
+        self._hold()
+
+    def change_members_and_all_apart(self):
+        self._begin_changes(votes=1)
+        time.sleep(self._chance.uniform(0, 2))
+        self._apart()
+        self._hold(self._chance.uniform(0.5, 4))
 
     def remove_cut_off(self):
         """A member is removed while it is cut off: it must learn that, and is then added again, without its files."""
@@ -473,6 +487,7 @@ class Round:
         self.replica_set, self.name, self.number = replica_set, name, number
         self.chance = random.Random(f"{seed}.{number}")
         self.violations, self.pause, self.heal, self.work = [], None, None, None
+        self.changes = 0
 
     def play(self, totals):
         replica_set = self.replica_set
@@ -506,8 +521,8 @@ class Round:
         faults = Faults(replica_set, self.chance)
         work.begin(replica_set, self.chance.random())
         time.sleep(BEFORE_S)
-        if self.chance.random() < CHANGES:
-            faults._begin_changes()
+        if self.chance.random() < CHANGES and not self.name.startswith("change-members"):
+            faults._begin_changes(votes=0)
         FAULTS[self.name](faults)
         ended = [member for member in replica_set.members if not member.is_running() and member not in faults._stopped]
         self.violations += [f"member {member.number} ended by itself: {member.last_words()}" for member in ended]
@@ -521,6 +536,7 @@ class Round:
                                    f"{ages(waiting)}; {operations(replica_set)}")  # fmt: skip
         if faults._changes:
             faults._changes.end()
+            self.changes = faults._changes.count
         for action in faults._after:
             action()
         until("a whole set", replica_set.is_whole)
@@ -570,7 +586,7 @@ class Round:
         pause = "" if self.pause is None else f", writes paused for {self.pause:.2f} s"
         heal = "" if self.heal is None else f", a write {self.heal:.2f} s after the heal"
         failed = sum(worker.failed for worker in self.work.workers)
-        changes = ""
+        changes = f", {self.changes} changes of members" if self.changes else ""
         return f"round {self.number}, {self.name}{changes}: {self.work.answered()} answers, {failed} errors{pause}{heal}"
 
 

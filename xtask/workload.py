@@ -179,15 +179,17 @@ class Bank:
 
     ACCOUNTS, EACH = 5, 100
 
-    def __init__(self, database):
+    def __init__(self, database, members):
         self.client = database.client
+        # All have the accounts before they are read: a snapshot may be of an older state.
+        self.write_concern = WriteConcern(members)
         self.sides = [database["left"], database["right"]]
         self.transfers, self.sums = 0, []
 
     def prepare(self):
         for side in self.sides:
             documents = [{"_id": number, "balance": self.EACH} for number in range(self.ACCOUNTS)]
-            side.with_options(write_concern=MAJORITY).insert_many(documents)
+            side.with_options(write_concern=self.write_concern).insert_many(documents)
 
     def transfer(self, _, chance):
         amount = chance.randint(1, 5)
@@ -201,18 +203,23 @@ class Bank:
 
     def sum_in_transaction(self, *_):
         with self.client.start_session() as session, session.start_transaction(read_concern=ReadConcern("snapshot")):
-            self.sums.append(("transaction", self.sum(session)))
+            self.sums.append(("transaction", *self.sum(session)))
 
     def sum(self, session, preference=None):
-        sides = [side.with_options(read_preference=preference) for side in self.sides]
-        return sum(document["balance"] for side in sides for document in side.find({}, session=session))
+        """The sum of all accounts, and the members that were read."""
+        total, places = 0, []
+        for side in self.sides:
+            cursor = side.with_options(read_preference=preference).find({}, session=session)
+            total += sum(document["balance"] for document in cursor)
+            places.append(cursor.address)
+        return total, places
 
     def snapshot(self, preference):
         """The action of a reader by a preference."""
 
         def snapshot_sum(*_):
             with self.client.start_session(snapshot=True) as session:
-                self.sums.append((f"snapshot at {preference}", self.sum(session, PREFERENCES[preference])))
+                self.sums.append((f"snapshot at {preference}", *self.sum(session, PREFERENCES[preference])))
 
         return snapshot_sum
 
