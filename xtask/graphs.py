@@ -56,8 +56,11 @@ class Graph:
 def graphs(members, one_way=False):
     """All graphs of so many members, up to the names of those that are not 0."""
     pairs = list(itertools.combinations(range(members), 2))
-    links = [{pair} for pair in pairs] + [{pair[::-1]} for pair in pairs] if one_way else [
-        {pair, pair[::-1]} for pair in pairs]
+    links = (
+        [{pair} for pair in pairs] + [{pair[::-1]} for pair in pairs]
+        if one_way
+        else [{pair, pair[::-1]} for pair in pairs]
+    )
     names = [(0, *others) for others in itertools.permutations(range(1, members))]
     seen = set()
     for choice in itertools.product((True, False), repeat=len(links)):

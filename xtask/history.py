@@ -75,7 +75,9 @@ def check_linearizable(operations, final):
                 elif operation.end != NEVER:
                     faults.append(f"list {key} lost {operation.value}, which was acknowledged")
             elif last[: len(operation.value)] != operation.value:
-                faults.append(f"list {key}: a read saw {operation.value[-3:]} at {len(operation.value)}, which is not there")
+                faults.append(
+                    f"list {key}: a read saw {operation.value[-3:]} at {len(operation.value)}, which is not there"
+                )
             else:
                 placed.append((len(operation.value) + 0.5, operation))
         known = {operation.value for operation in history if operation.kind == "append"}
@@ -188,7 +190,9 @@ def reads(transaction, final, writer, graph):
         mine = own[key]
         foreign = value[: len(value) - len(mine)]
         last = final.get(key, [])
-        ended = [writer[(key, one)] for one in foreign if (key, one) in writer and writer[(key, one)].committed is False]
+        ended = [
+            writer[(key, one)] for one in foreign if (key, one) in writer and writer[(key, one)].committed is False
+        ]
         if value[len(foreign) :] != mine:
             faults.append(f"transaction {transaction.name} does not see its own appends to {key}")
         elif ended:
@@ -240,9 +244,8 @@ def check_sums(sums, expected):
         rows = [row for row in sums if row[0] == how]
         wrong = [row for row in rows if row[1] != expected]
         if wrong:
-            faults.append(
-                f"{how}: {len(wrong)} of {len(rows)} sums are wrong: {wrong[0][1]} instead of {expected} at {wrong[0][2]}"
-            )
+            _, total, where = wrong[0]
+            faults.append(f"{how}: {len(wrong)} of {len(rows)} sums are wrong: {total}, not {expected}, at {where}")
     return faults
 
 
@@ -251,7 +254,7 @@ def check_sessions(sessions):
     faults = []
     for session in sessions:
         least = 0
-        for kind, number in session.steps:
+        for _, number in session.steps:
             if number < least:
                 faults.append(f"a session by {session.name} saw {number} after {least}")
             least = max(least, number)
@@ -259,7 +262,7 @@ def check_sessions(sessions):
 
 
 def check_streams(streams, there):
-    """The faults of change streams at several members, each `(id, time)` of inserts: all see each once, in one order."""
+    """The faults of change streams at several members, each a list of `(id, time)`: all show each once, in one order."""
     faults, first = [], None
     for name, events in streams.items():
         ids = [event[0] for event in events]

@@ -182,7 +182,7 @@ class Member:
         words += ["--memory", "64MiB"]
         words += ["--members", ",".join(addresses)] if self.address in addresses else ["--join"]
         self.words = [*network.command(number), *words]
-        self.process, self.log = None, os.path.join(folder, f"member{number}.log")
+        self.process, self.times_emptied, self.log = None, 0, os.path.join(folder, f"member{number}.log")
 
     def start(self):
         with open(self.log, "ab") as log:
@@ -209,6 +209,7 @@ class Member:
 
     def empty(self):
         """Removes its files; it must not run."""
+        self.times_emptied += 1
         shutil.rmtree(self.database, ignore_errors=True)
 
     def set_clock(self, seconds):
@@ -326,7 +327,9 @@ def contents(member, name):
         for collection in sorted(database.list_collection_names()):
             documents = list(database[collection].find().sort("_id", 1))
             indexes = sorted(str(dict(index)) for index in database[collection].list_indexes())
-            told = database.command("validate", collection, full=True, read_preference=ReadPreference.SECONDARY_PREFERRED)
+            told = database.command(
+                "validate", collection, full=True, read_preference=ReadPreference.SECONDARY_PREFERRED
+            )
             assert told["valid"], f"{collection} of member {member.number} is not valid: {told}"
             found[collection] = (documents, indexes)
         return found

@@ -1,8 +1,8 @@
 """A switch in user space between network namespaces: each direction of each link can be made bad.
 
 Every namespace has a TUN device, and so has the root namespace, where the clients are; a process of its own reads the
-packets of all devices and writes each to the device of its receiver. `Switch` makes the namespaces and that process, and
-tells it how links are. A TCP connection stays open when its link is cut: its packets are lost, and nobody is told.
+packets of all devices and writes each to the device of its receiver. `Switch` makes the namespaces and that process,
+and commands it. A TCP connection stays open when its link is cut: its packets are lost without an answer.
 
 The process: python switch.py DESCRIPTOR ..
 """
