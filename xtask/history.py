@@ -262,7 +262,7 @@ def check_sessions(sessions):
 
 
 def check_streams(streams, there):
-    """The faults of change streams at several members, each a list of `(id, time)`: all show each once, in one order."""
+    """The faults of change streams at several members, each a list of `(id, time)`: all show each once, in order."""
     faults, first = [], None
     for name, events in streams.items():
         ids = [event[0] for event in events]

@@ -50,6 +50,7 @@ CONNECTED_S, HEALED_S, ANSWERED_S = 5.0, 3.0, 30.0
 PAUSE_S = 0.05
 # The chance that a member without a vote is added and removed in a round, whatever its fault is.
 CHANGES = 0.25
+HELLO = {"hello": 1, "$db": "admin"}
 
 
 class Work:
@@ -184,6 +185,8 @@ class Round:
         ended = [member for member in replica_set.members if not member.is_running() and member not in faults._stopped]
         self.violations += [f"member {member.number} ended by itself: {member.last_words()}" for member in ended]
         replica_set.heal()
+        # Processes that were started take their time.
+        until("an answer of each member", lambda: all(ask_once(each, HELLO) for each in replica_set.members))
         healed = time.monotonic()
         time.sleep(AFTER_S)
         self.judge_writes(faults._holds, healed)

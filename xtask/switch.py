@@ -23,6 +23,7 @@ from replica_set import Namespaces, run
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
 MTU = 16000
+PRIORITY = -10
 # Packets that are read from a device at a time, so that no other waits for long.
 BURST = 64
 # How long a packet that is to be reordered waits: others overtake it.
@@ -125,6 +126,8 @@ class Process:
         self.devices, self.links, self.late, self.packets = devices, {}, [], 0
 
     def run(self):
+        # A switch that waits for a processor is a slow network.
+        os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
         poll = select.epoll()
         for descriptor in [0, *self.devices]:
             poll.register(descriptor, select.EPOLLIN)
