@@ -14,8 +14,8 @@ pub enum Role {
     Primary,
     /// It follows a primary, or waits for one.
     Secondary,
-    /// It was opened again, and does not know yet how much of its log a majority has, so that what is read may be older
-    /// than what was read before; or its data disagrees with the log: [`Status::stalled`].
+    /// It was opened again or added, and has not applied yet what was committed before it heard of a primary, so that
+    /// what is read may be older than what was read before; or its data disagrees with the log: [`Status::stalled`].
     Recovering,
     /// It asks for an election.
     Candidate,

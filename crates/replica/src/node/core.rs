@@ -68,7 +68,7 @@ pub(crate) struct Intent {
     pub(crate) copy_heard: Option<Instant>,
     /// Why there is no copy for a member whose data disagrees.
     pub(crate) denied_copy: Option<String>,
-    /// Whether the log that was found at the open is known to be applied as far as it was committed.
+    /// Whether all is applied that was committed before the open, or before a primary was first heard of.
     pub(crate) recovered: bool,
 }
 

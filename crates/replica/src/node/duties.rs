@@ -86,16 +86,18 @@ pub(crate) async fn run(core: Weak<Core>) {
     }
 }
 
-/// Notes when what was committed before the open is known to be applied.
+/// Notes when all is applied that was committed before the open, or before a primary was first heard of: what is read
+/// before is older than what others have read.
 pub(crate) async fn recover(weak: Weak<Core>) {
     let Some(core) = weak.upgrade() else { return };
     let Ok(consensus) = core.consensus().cloned() else { return };
     let last = core.log.ends().1.map(|last| last.index);
     drop(core);
+    let Ok(heard) = consensus.wait(|view| view.told.is_some()).await else { return };
     let recovered = consensus.wait(|view| {
         // The log may have been cut since.
-        let needed = last.min(view.last);
-        view.committed >= needed && view.applied.map(|applied| applied.index) >= needed
+        let needed = last.min(view.last).max(heard.told);
+        view.applied.map(|applied| applied.index) >= needed
     });
     if recovered.await.is_ok()
         && let Some(core) = weak.upgrade()

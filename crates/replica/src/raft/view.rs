@@ -30,6 +30,8 @@ pub(crate) struct View {
     pub(crate) leader: Option<u64>,
     pub(crate) last: Option<u64>,
     pub(crate) committed: Option<u64>,
+    /// Up to where a leader that was heard of since the start says that entries are committed; they may not be here yet.
+    pub(crate) told: Option<u64>,
     pub(crate) applied: Option<LogId>,
     pub(crate) purged: Option<u64>,
     /// All members by their identities, and whether they vote.
@@ -89,6 +91,7 @@ impl View {
             committed: index(&metrics.cluster_committed)
                 .min(metrics.last_log_index)
                 .max(index(&metrics.local_committed)),
+            told: index(&metrics.cluster_committed),
             applied: metrics.last_applied.as_ref().map(place),
             purged: index(&metrics.purged),
             peers: peers.collect(),

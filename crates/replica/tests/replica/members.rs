@@ -65,6 +65,25 @@ fn a_member_is_added_and_another_one_removed() {
 }
 
 #[test]
+fn a_member_that_is_added_is_no_secondary_before_it_has_what_was_written() {
+    const DOCUMENTS: i32 = 2000;
+    let mut set = Set::initiated(3);
+    let primary = set.primary();
+    (0..DOCUMENTS).for_each(|id| set.insert(primary, id).unwrap());
+    set.members.push(None);
+    set.open(3);
+    let mut config = next(&set, primary);
+    config.members.push(member(3));
+    let (adding, added) = (&set.member(primary).node, set.member(3));
+    let seen = std::thread::scope(|scope| {
+        scope.spawn(|| adding.change_members(config, SOON).unwrap());
+        set.status_when(3, |status| status.role == Role::Secondary);
+        added.database.collection("app.people").unwrap().map_or(0, |people| people.count().unwrap())
+    });
+    assert_eq!(seen, u64::try_from(DOCUMENTS).unwrap());
+}
+
+#[test]
 fn the_member_with_the_highest_priority_becomes_primary() {
     let set = Set::initiated(3);
     let primary = set.primary();
