@@ -14,6 +14,8 @@ pub(super) const CATALOG_PAIRS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/cat
 pub(super) const REPLICA_FAULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/replica_faults.py");
 /// The script of bad links between the members of a replica set.
 pub(super) const PARTITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/partitions.py");
+/// The script of reads at cluster times beside transfers.
+pub(super) const SNAPSHOT_READS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/snapshot_reads.py");
 /// The script that tells how long a replica set is without a primary.
 pub(super) const REPLICA_FAILOVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/replica_failover.py");
 /// The script that tells how fast a member is replaced.

@@ -91,6 +91,9 @@ Usage: cargo xtask <command>
   replica-replace [--python <path>] [--binary <path>] [--gigabytes <n>] [--seconds <s>] [--threads <n>] [--folder <dir>]
                       tells how fast a member of so many gigabytes (default 10) that lost its database gets a copy of the primary's,
                       and what the primary's clients feel of it; it takes five times the space
+  snapshot-reads [--python <path>] [--binary <path>] [--seconds <s>] [--members <n>] [--readers <n>] [--writers <n>] [--port <n>]
+                      reads a replica set of real processes for so many seconds (default 20) by snapshot sessions and causal
+                      sessions of pymongo, by each read preference, beside transfers: each session must see one state
   page-test [--driver <path>] [--binary <path>]
                       the page of the server in Chromium, by ChromeDriver, without a window, on a laptop and on a phone, light and
                       dark: it shows what there is, follows it, and is no wider than the window; pictures are under target/page/
@@ -183,6 +186,7 @@ fn main() -> ExitCode {
         ["replica-replace", arguments @ ..] => faults::command(faults::REPLICA_REPLACE, arguments),
         ["partitions", arguments @ ..] => faults::command(faults::PARTITIONS, arguments),
         ["replica-faults", arguments @ ..] => faults::command(faults::REPLICA_FAULTS, arguments),
+        ["snapshot-reads", arguments @ ..] => faults::command(faults::SNAPSHOT_READS, arguments),
         ["page-test", arguments @ ..] => page::command(arguments),
         ["python", arguments @ ..] => python::command(arguments),
         ["deb", arguments @ ..] => deb::command(arguments),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use spinney::{Batch, Durability, Layout, StoredNote, TableId, decode_record};
 
-use super::committer::{Heard, PreparedCommit};
+use super::committer::{Heard, Pending, PreparedCommit};
 use super::follow::Followed;
 use super::registry::Catalog;
 use super::tables::table_options;
@@ -68,7 +68,9 @@ impl Catalog {
             if let Some((stored, at)) = commit.stored {
                 batch.repeat(stored, at..at + commit.record.len());
             }
-            Ok(engine.write_with(&batch, Durability::Interval)?)
+            engine.write_with(&batch, Durability::Interval)?;
+            self.recorder().written(engine, note.time);
+            Ok(())
         };
         if own.is_some() {
             write()?;
@@ -83,6 +85,25 @@ impl Catalog {
         }
         self.recorder().advance_position(commit.position);
         Ok(())
+    }
+
+    /// Has the set agree on a commit that changes nothing and is later than a time: a member that has applied it has
+    /// all up to the time. To be called on the primary. Where there is no set nothing is done.
+    ///
+    /// # Errors
+    /// `InvalidOptions` (72) for a time that is further ahead of the time of day than any that a client may tell; those
+    /// of the committer.
+    pub fn pass(&self, time: Timestamp) -> Result<()> {
+        let (Some(committer), recorder) = (self.committer(), self.recorder()) else { return Ok(()) };
+        if time > recorder.far_ahead() {
+            let what = "the time is more than a day ahead of the time of day of the primary";
+            return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+        }
+        recorder.clock().advance(time);
+        let mut txn = self.engine().begin();
+        recorder.note(&mut txn, &Note { time: Some(time), ..Note::default() });
+        // Nothing depends on its fate.
+        committer.commit(Pending::new(txn, None, Some(Box::new(|| {}))))
     }
 
     /// Applies the creation of a table that the members of a replica set have agreed on; nothing when it is there.

@@ -31,6 +31,7 @@ pub mod namespace;
 pub mod options;
 pub mod own;
 mod own_changes;
+mod recent_states;
 pub mod record;
 pub mod registry;
 mod row;

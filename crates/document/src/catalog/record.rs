@@ -13,8 +13,9 @@
 //!   its log.
 //!
 //! # Concurrency
-//! Locks that are each held for a moment and never together, but that of the copies, which is held while a commit of a
-//! replica set is written.
+//! Locks that are each held for a moment and never together, but that of the copies: the thread that applies a commit
+//! of a replica set holds it shared while it writes the commit, and a thread that reads at a time holds it alone while
+//! it takes its snapshot.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -25,10 +26,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use spinney::{Batch, Durability, ErrorKind, LogPoints, Lsn, Table, TableId, Transaction, prefix_range};
+use spinney::{Batch, Durability, ErrorKind, LogPoints, Lsn, Snapshot, Table, TableId, Transaction, prefix_range};
 
 use super::counts::{COUNTS, numbers_of, pair};
-use crate::base::{Environment, Result};
+use super::recent_states::RecentStates;
+use crate::base::{Environment, Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp, Value};
 use crate::notes::clock::{just_behind, millis};
 use crate::notes::{ClusterClock, Note, SessionNote};
@@ -109,6 +111,7 @@ pub struct Recorder {
     position: AtomicU64,
     /// How many copies of the database are made now. Held while a commit is written.
     copies: RwLock<usize>,
+    recent: RecentStates,
 }
 
 /// Is told what other members of a replica set have done in sessions.
@@ -214,6 +217,7 @@ impl Recorder {
             positions: Mutex::default(),
             position: AtomicU64::new(position),
             copies: RwLock::default(),
+            recent: RecentStates::default(),
             sessions: Mutex::new(Sessions { kept: seen.sessions, listeners: Vec::new() }),
         })
     }
@@ -302,6 +306,47 @@ impl Recorder {
         self.copies.read()
     }
 
+    /// Keeps the states of a member of a replica set from now on, so that it can be read at any time from now to later.
+    /// Those of the last ten seconds are kept, until none is asked for in a minute.
+    pub fn keep_states(&self, engine: &spinney::Database, now_ms: i64) {
+        if !self.recent.is_kept(now_ms) {
+            let _no_commit_is_written = self.copies.write();
+            self.recent.keep(engine, self.clock.visible(engine).0, now_ms);
+        }
+    }
+
+    /// The state of a member of a replica set at a time: it has all commits of the set up to then, and none that is
+    /// later.
+    ///
+    /// # Errors
+    /// `SnapshotUnavailable` (246) when the member has not applied all up to the time, `SnapshotTooOld` (239) when it
+    /// has applied later ones and its state of then is not kept.
+    pub fn state_at(&self, engine: &spinney::Database, time: Timestamp) -> Result<Snapshot> {
+        let _no_commit_is_written = self.copies.write();
+        let (snapshot, newest) = self.clock.snapshot(engine);
+        if newest < time {
+            let what = "this member does not have all commits up to the time yet: try again";
+            return Err(Error::new(ErrorCode::SNAPSHOT_UNAVAILABLE, what));
+        }
+        let kept = if newest == time { Some(snapshot) } else { self.recent.at(time) };
+        kept.ok_or_else(|| {
+            let Timestamp { time, increment } = time;
+            let what =
+                format!("Read timestamp Timestamp({time}, {increment}) is older than the oldest available timestamp.");
+            Error::new(ErrorCode::SNAPSHOT_TOO_OLD, what)
+        })
+    }
+
+    /// A commit of a replica set is written: readers see it.
+    pub(super) fn written(&self, engine: &spinney::Database, time: Option<Timestamp>) {
+        time.into_iter().for_each(|time| self.recent.add(engine, time));
+    }
+
+    /// Keeps no states any more where none was asked for in a minute.
+    pub(crate) fn sweep(&self, now_ms: i64) {
+        self.recent.sweep(now_ms);
+    }
+
     /// Has commits store what sessions do, and stores what they have done as far as the log says, for a copy of the
     /// database.
     pub(super) fn begin_copy(&self, engine: &spinney::Database, catalog: &Table) -> Result<()> {
@@ -368,6 +413,12 @@ impl Recorder {
     pub fn past(&self, table: TableId, time: Timestamp) -> Option<Past> {
         let past = self.past.read();
         past.iter().filter(|past| past.table == table && past.until >= time).min_by_key(|past| past.until).cloned()
+    }
+
+    /// Whether a collection had a name at a time, or later, and does not have it any more.
+    #[must_use]
+    pub fn has_ended_since(&self, namespace: &str, time: Timestamp) -> bool {
+        self.past.read().iter().any(|past| past.until > time && past.namespace == namespace)
     }
 
     /// Writes, within a transaction, that a name ends at a time.

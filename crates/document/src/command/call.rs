@@ -212,6 +212,12 @@ impl<'r> Call<'r> {
             Scope::Within(open) => open.with(|txn| Ok(txn.find_created(namespace)))?,
             _ => None,
         };
+        if let Some(at) = self.scoped.snapshot_at
+            && self.state.database.catalog().recorder().has_ended_since(namespace.as_str(), at)
+        {
+            let what = format!("'{}' was dropped or renamed behind the time of the snapshot", namespace.as_str());
+            return Err(Error::new(ErrorCode::SNAPSHOT_UNAVAILABLE, what));
+        }
         match created.map(Entry::Collection).or_else(|| self.state.database.catalog().find(namespace)) {
             Some(Entry::Damaged(damage)) => Err(damage.error()),
             found => Ok(found),

@@ -8,6 +8,7 @@ pub mod auto_compact;
 mod bulk_write;
 pub mod call;
 mod capped;
+pub mod catch_up;
 mod change_stream;
 mod cluster_parameters;
 mod coll_mod;

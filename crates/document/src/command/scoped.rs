@@ -1,6 +1,7 @@
 //! Commands within sessions: where their statements run, and what a failure ends.
 
 use super::call::{Call, Reply};
+use super::catch_up::ahead;
 use super::generic::{GET_MORE, ReadLevel};
 use super::scope::Scoped;
 use super::spec::{Access, Declaration};
@@ -31,10 +32,8 @@ pub(super) fn enter(call: &Call<'_>) -> Result<Scoped> {
     let (generic, sessions) = (&call.generic, &call.state.sessions);
     let clock = call.state.database.catalog().recorder().clock();
     follow_clock(call, clock)?;
-    let now = || clock.last().max(clock.visible(call.state.database.engine()).0);
-    if generic.read_concern.after.is_some_and(|after| after > now()) {
-        let what = "readConcern afterClusterTime value must not be greater than the current clusterTime";
-        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
+    if let Some(after) = generic.read_concern.after {
+        catch_up(call, after)?;
     }
     let mut scoped = Scoped::default();
     if let Some(uuid) = generic.session {
@@ -133,10 +132,31 @@ fn follow_clock(call: &Call<'_>, clock: &ClusterClock) -> Result<()> {
     })
 }
 
+/// Waits until this server has all commits up to a time.
+fn catch_up(call: &Call<'_>, to: Timestamp) -> Result<()> {
+    let clock = call.state.database.catalog().recorder().clock();
+    let visible = clock.visible(call.state.database.engine()).0;
+    if visible >= to {
+        return Ok(());
+    }
+    let is_known = clock.last() >= to;
+    match call.state.catch_up.get() {
+        Some(member) => member.catch_up(to, is_known, &|| call.check()),
+        None if is_known => Ok(()),
+        None => Err(ahead()),
+    }
+}
+
 /// The time of the snapshot that a command reads from: the one that it names, or a new one.
 fn snapshot_time(call: &Call<'_>) -> Result<Timestamp> {
-    let recorder = call.state.database.catalog().recorder();
-    let (clock, engine) = (recorder.clock(), call.state.database.engine());
+    let (recorder, engine) = (call.state.database.catalog().recorder(), call.state.database.engine());
+    // Only members apply commits one after the other, and have all states between.
+    let is_member = recorder.is_on() && call.state.database.catalog().committer().is_some();
+    if is_member {
+        // Before the time is waited for: the state is kept when it is reached.
+        recorder.keep_states(engine, call.now_ms);
+    }
+    let clock = recorder.clock();
     let Some(at) = call.generic.read_concern.at else {
         let (snapshot, visible) = clock.snapshot(engine);
         // Where commits have no times each snapshot has its own.
@@ -148,19 +168,21 @@ fn snapshot_time(call: &Call<'_>) -> Result<Timestamp> {
     if kept.is_ok() {
         return Ok(at);
     }
-    if at > clock.last().max(clock.visible(engine).0) {
-        let what = "readConcern atClusterTime value must not be greater than the current clusterTime";
-        return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
-    }
-    let (snapshot, visible) = clock.snapshot(engine);
-    // Commits have times where they are recorded.
-    if !recorder.is_on() || clock.newest_commit() > at {
-        return kept.map(|_| at);
-    }
-    if visible < at {
-        let what = "this server does not have all commits up to the time yet: try again";
-        return Err(Error::new(ErrorCode::SNAPSHOT_UNAVAILABLE, what));
-    }
+    catch_up(call, at)?;
+    let snapshot = if is_member {
+        recorder.state_at(engine, at)?
+    } else {
+        let (snapshot, visible) = clock.snapshot(engine);
+        // Commits have times where they are recorded.
+        if !recorder.is_on() || clock.newest_commit() > at {
+            return kept.map(|_| at);
+        }
+        if visible < at {
+            let what = "this server does not have all commits up to the time yet: try again";
+            return Err(Error::new(ErrorCode::SNAPSHOT_UNAVAILABLE, what));
+        }
+        snapshot
+    };
     call.state.snapshots.add(at, snapshot, call.now_ms);
     Ok(at)
 }

@@ -106,6 +106,7 @@ impl Service {
         let now = self.state.now_ms();
         self.state.sessions.sweep(now);
         self.state.snapshots.sweep(now);
+        self.database().catalog().recorder().sweep(now);
         self.state.cursors.sweep(now, self.state.cursor_limits());
         self.database().catalog().store_counts_when_due();
     }

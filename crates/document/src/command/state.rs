@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use spinney::Durability;
 
 use super::auto_compact::AutoCompact;
+use super::catch_up::CatchUp;
 use super::cursors::{Cursors, Limits};
 use super::kept_parameters::ClusterParameters;
 use super::kept_settings::QuerySettings;
@@ -92,6 +93,8 @@ pub struct State {
     pub slow: SlowCommands,
     /// The commands that a server has beside those of the service, for lists.
     pub others: OnceLock<Vec<&'static Declaration>>,
+    /// What has a member of a replica set apply what it lacks, which the program of the member sets.
+    pub catch_up: OnceLock<Box<dyn CatchUp>>,
     /// The last lines of the log, which a server that logs adds to.
     pub lines: Arc<Lines>,
     /// When the service began, in milliseconds since 1970.
@@ -137,6 +140,7 @@ impl State {
             profiler: Profiler::default(),
             slow: SlowCommands::default(),
             others: OnceLock::new(),
+            catch_up: OnceLock::new(),
             lines: Arc::default(),
             started_ms,
             verbosity: Verbosity::default(),

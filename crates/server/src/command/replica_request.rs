@@ -8,8 +8,9 @@ use spinney_document::{Error, ErrorCode, Result};
 
 use super::spec::Call;
 use crate::peer::connection::joined;
-use crate::peer::members::{PAYLOAD, READ_INDEX};
+use crate::peer::members::{PAYLOAD, READ_INDEX, READ_TIME};
 use crate::state::Replica;
+use crate::state::catch_up::read_index as read_index_of;
 
 /// What of a document may be a payload.
 const REPLY_BYTES_MAX: usize = DOCUMENT_BYTES_MAX - 1024;
@@ -49,15 +50,20 @@ pub fn stream(call: &mut Call<'_>) -> Result<DocumentBuilder> {
 }
 
 /// `_replicaReadIndex`: the index in the log up to which a member must have applied entries so that its reads see all
-/// that was acknowledged before.
+/// that was acknowledged before, and all up to a time, if it names one.
 ///
 /// # Errors
-/// `NotWritablePrimary` (10107); `ExceededTimeLimit` (262).
+/// Those of [`read_index_of`].
 pub fn read_index(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     let replica = replica_of(call)?;
-    let time = call.fields().number("maxTimeMS")?.and_then(|time| u64::try_from(time).ok()).unwrap_or_default();
-    replica.node.linearizable(Duration::from_millis(time))?;
+    let limit = call.fields().number("maxTimeMS")?.and_then(|time| u64::try_from(time).ok()).unwrap_or_default();
+    let time = match call.fields().value(READ_TIME) {
+        Some(Value::Timestamp(time)) => Some(time),
+        _ => None,
+    };
+    let database = call.server.service.database();
+    let index = read_index_of(&replica.node, database, time, Duration::from_millis(limit))?;
     let mut reply = DocumentBuilder::new();
-    reply.append(READ_INDEX, i64::try_from(replica.node.status().applied).unwrap_or(i64::MAX));
+    reply.append(READ_INDEX, i64::try_from(index).unwrap_or(i64::MAX));
     Ok(reply)
 }

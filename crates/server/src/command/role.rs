@@ -11,10 +11,8 @@ use spinney_replica::{Acknowledgement, Error as Refused};
 use super::spec::Incoming;
 use crate::base::clock::monotonic;
 use crate::base::fields::whole;
-use crate::peer::members::READ_INDEX;
 use crate::state::fail_points::Place;
 use crate::state::{Replica, Server, Standing};
-use spinney_wire::Failure;
 
 /// Commands that show data and declare no read of documents.
 const READS: [&str; 8] =
@@ -23,7 +21,7 @@ const READS: [&str; 8] =
 /// Commands that declare a write and change this member only.
 const LOCAL: [&str; 1] = ["setParameter"];
 
-/// How long a read waits for other members that has no limit of its own.
+/// How long a linearizable read waits for other members that has no limit of its own.
 const READ_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a step of a wait is, behind which it is looked whether the server ends.
@@ -91,63 +89,28 @@ fn limit(incoming: &Incoming<'_>) -> Option<Duration> {
     time.filter(|time| *time > 0).map(Duration::from_millis)
 }
 
-/// Waits until the reads of a command see what its read concern asks for.
+/// Waits until the reads of a command see all that was acknowledged before it, where they are to be linearizable. What
+/// a read at or after a time waits for is the library's.
 ///
 /// # Errors
-/// `NotWritablePrimary` (10107) for linearizable reads of another member, `MaxTimeMSExpired` (50) when it takes too
-/// long.
+/// `NotWritablePrimary` (10107) on another member, `MaxTimeMSExpired` (50) when it takes too long.
 pub fn wait_to_read(server: &Server, incoming: &Incoming<'_>) -> Result<()> {
     let Some(replica) = server.replica() else { return Ok(()) };
-    let Some(concern) = incoming.body.get("readConcern").and_then(|concern| concern.as_document()) else {
-        return Ok(());
-    };
-    let linearizable = concern.get("level").and_then(|level| level.as_str()) == Some("linearizable");
-    if !linearizable && concern.get("afterClusterTime").is_none() {
+    let concern = incoming.body.get("readConcern").and_then(|concern| concern.as_document());
+    let level = concern.and_then(|concern| concern.get("level"));
+    if level.and_then(|level| level.as_str()) != Some("linearizable") {
         return Ok(());
     }
-    let time = limit(incoming).unwrap_or(READ_WAIT);
-    let primary = server.topology.standing() == Standing::Primary;
-    let seen = if linearizable || primary {
-        replica.node.linearizable(time).map_err(Into::into)
-    } else {
-        follow_primary(replica, time)
-    };
-    seen.map_err(|error: Error| match error.code() {
-        ErrorCode::NOT_WRITABLE_PRIMARY if linearizable => {
+    replica.node.linearizable(limit(incoming).unwrap_or(READ_WAIT)).map_err(|error| match Error::from(error) {
+        error if error.code() == ErrorCode::NOT_WRITABLE_PRIMARY => {
             let what = "cannot satisfy linearizable read concern on non-primary node";
             Error::new(ErrorCode::NOT_WRITABLE_PRIMARY, what)
         }
-        ErrorCode::EXCEEDED_TIME_LIMIT => Error::new(ErrorCode::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"),
-        _ => error,
+        error if error.code() == ErrorCode::EXCEEDED_TIME_LIMIT => {
+            Error::new(ErrorCode::MAX_TIME_MS_EXPIRED, "operation exceeded time limit")
+        }
+        error => error,
     })
-}
-
-/// Waits until this member has applied all that the set has acknowledged up to now.
-fn follow_primary(replica: &Replica, time: Duration) -> Result<()> {
-    let until = monotonic() + time;
-    loop {
-        let left = until.saturating_duration_since(monotonic());
-        let status = replica.node.status();
-        let asked = match status.primary_host() {
-            Some(_) if status.primary == status.me => return Ok(replica.node.linearizable(left)?),
-            Some(primary) => {
-                let mut command = DocumentBuilder::new();
-                command.append("_replicaReadIndex", 1);
-                command.append("maxTimeMS", i64::try_from(left.as_millis()).unwrap_or(i64::MAX).max(1));
-                replica.members.run(primary, command, left.min(STEP))
-            }
-            None => Err(Failure::Refused(0, String::new())),
-        };
-        let index = asked.ok().and_then(|reply| reply.view().get(READ_INDEX).as_ref().and_then(whole));
-        if let Some(index) = index.and_then(|index| u64::try_from(index).ok()) {
-            return Ok(replica.node.wait_applied(index, until.saturating_duration_since(monotonic()))?);
-        }
-        if left.is_zero() {
-            return Err(Error::new(ErrorCode::EXCEEDED_TIME_LIMIT, "no primary tells what there is to read"));
-        }
-        // Until another primary is known.
-        drop(replica.node.wait_for_change(status.change, left.min(Duration::from_millis(50))));
-    }
 }
 
 /// Waits until as many members have a write as its write concern asks for, which a majority has already; the

@@ -81,7 +81,8 @@ static COMMANDS: [Command; 42] = [
             .admin_only(),
     ),
     of_users(
-        plain("_replicaReadIndex", "Tells another member what it has to apply.", replica_request::read_index)
+        plain(members::READ_INDEX_COMMAND, "Tells another member what it has to apply.", replica_request::read_index)
+            .fields(&[Field::optional(members::READ_TIME, FieldType::OneOf(&[Kind::Timestamp]))])
             .needs(&[Privilege::on_cluster("internal")])
             .admin_only(),
     ),

@@ -56,7 +56,9 @@ fn warn_of_times_ahead(server: &Server) {
         }
         false => {
             "the cluster time of the database is more than a day ahead of the time of day, and stays: the other members \
-             of the replica set have it too; restore a dump to a new set to have times of today"
+             of the replica set have it too, and tokens go on; to have times of today, stop all members, let one be a \
+             database alone (spinney drop DIR replica), start it by itself, and begin a new set with it: tokens and \
+             times of before answer ChangeStreamHistoryLost (286) then"
         }
     };
     server.log.warning(what, &[("time", &time)]);

@@ -24,7 +24,13 @@ pub const STREAM: &str = "_replicaStream";
 /// The section of [`COMMAND`] in which the payload is, as documents with a part of it each.
 pub const PAYLOAD: &str = "payload";
 
-/// The field of the reply of the command `_replicaReadIndex`.
+/// The name of the command that tells up to which entry a member has to apply the log.
+pub const READ_INDEX_COMMAND: &str = "_replicaReadIndex";
+
+/// The field of it with a time of the cluster that the entries are to reach.
+pub const READ_TIME: &str = "time";
+
+/// The field of its reply.
 pub const READ_INDEX: &str = "index";
 
 /// The longest payload of a request.

@@ -2,6 +2,7 @@
 
 pub mod accounts;
 pub mod auth_schema;
+pub mod catch_up;
 pub mod connections;
 pub mod counters;
 pub mod ending;

@@ -8,6 +8,7 @@ use spinney_document::bson::Timestamp;
 use spinney_document::command::Service;
 
 use super::accounts::Accounts;
+use super::catch_up::Follower;
 use super::connections::Connections;
 use super::counters::Counters;
 use super::ending::Ending;
@@ -66,6 +67,11 @@ impl Server {
         }));
         log.keep_in(Arc::clone(&service.state().lines));
         let status = settings.replica.as_ref().map(|replica| replica.node.status());
+        if let Some(replica) = &settings.replica {
+            let follower = Follower::new(Arc::clone(replica), service.database().clone());
+            // A service that several servers have is of one member.
+            drop(service.state().catch_up.set(Box::new(follower)));
+        }
         service.state().network.connections_max.store(connections_max, Ordering::Relaxed);
         Self {
             topology: Topology::new(settings.replica_set.clone(), status.map(Arc::new)),

@@ -12,4 +12,5 @@ mod hostile;
 mod metrics;
 mod old;
 mod replica;
+mod snapshots;
 mod tls;

@@ -26,13 +26,13 @@ fn message(server: &TestServer, command: &str) -> (i64, String) {
 }
 
 /// A configuration of members with ids from 0.
-fn config(version: i64, hosts: &[&str], more: &str) -> String {
+pub(super) fn config(version: i64, hosts: &[&str], more: &str) -> String {
     let members = hosts.iter().enumerate().map(|(id, host)| format!(r#"{{"_id": {id}, "host": "{host}"}}"#));
     let members = members.collect::<Vec<_>>().join(",");
     format!(r#"{{"_id": "rs", "version": {version}, "members": [{members}]{more}}}"#)
 }
 
-fn initiate(server: &TestServer, config: &str) {
+pub(super) fn initiate(server: &TestServer, config: &str) {
     server.client().ok("admin", &format!(r#"{{"replSetInitiate": {config}}}"#));
     let mut client = server.client();
     until("it is the primary", || {
@@ -51,7 +51,7 @@ fn told_of(server: &TestServer, other: &TestServer) -> Option<DocumentBuf> {
 }
 
 /// Waits until a server tells another member to be in a state.
-fn until_told(server: &TestServer, other: &TestServer, state: &str) -> DocumentBuf {
+pub(super) fn until_told(server: &TestServer, other: &TestServer, state: &str) -> DocumentBuf {
     let mut told = None;
     until(state, || {
         told = told_of(server, other).filter(|told| text(told, "stateStr") == state);

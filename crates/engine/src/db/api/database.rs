@@ -29,6 +29,7 @@ use crate::txn::commit_clock::{CommitClock, VisibleTime};
 use super::batch::Batch;
 use super::change_feed::ChangeFeed;
 use super::handle::DatabaseHandle;
+use super::history::History;
 use super::live_stats::{self, LiveStats};
 use super::read_tracker::Isolation;
 use super::snapshot::Snapshot;
@@ -388,6 +389,26 @@ impl Database {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(self.handle.clone())
+    }
+
+    /// Keeps what is overwritten from now on, so that a [snapshot of any moment](History::snapshot_at) can be taken.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let table = db.create_table("t", TableOptions::default())?;
+    /// let history = db.keep_history();
+    /// table.put("k", "old")?;
+    /// let moment = db.snapshot().seqnum();
+    /// table.put("k", "new")?;
+    /// let earlier = history.snapshot_at(moment).expect("it is within the history");
+    /// assert_eq!(earlier.get(&table, "k")?.as_deref(), Some(&b"old"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn keep_history(&self) -> History {
+        History::new(self.handle.clone())
     }
 
     /// The newest time of a clock up to which all commits that it stamps are visible, and no later commit gets one as

@@ -5,6 +5,7 @@ pub(crate) mod bulk_load;
 pub(crate) mod change_feed;
 pub(crate) mod database;
 mod handle;
+pub(crate) mod history;
 pub(crate) mod key_range;
 mod key_writes;
 pub(crate) mod live_stats;

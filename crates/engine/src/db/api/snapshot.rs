@@ -37,6 +37,11 @@ impl Snapshot {
         Self { db, seqnum }
     }
 
+    /// A snapshot that is registered already.
+    pub(super) fn registered(db: DatabaseHandle, seqnum: SeqNum) -> Self {
+        Self { db, seqnum }
+    }
+
     pub(crate) fn db(&self) -> &DatabaseHandle {
         &self.db
     }
