@@ -30,7 +30,7 @@ pub(crate) struct View {
     pub(crate) leader: Option<u64>,
     pub(crate) last: Option<u64>,
     pub(crate) committed: Option<u64>,
-    /// Up to where a leader that was heard of since the start says that entries are committed; they may not be here yet.
+    /// Up to where a leader that was heard of since the start says that entries are committed; they need not be here.
     pub(crate) told: Option<u64>,
     pub(crate) applied: Option<LogId>,
     pub(crate) purged: Option<u64>,
