@@ -16,7 +16,7 @@ mod node;
 mod raft;
 mod storage;
 
-pub use base::config::{Config, Member};
+pub use base::config::{Config, Member, Times};
 pub use base::error::{Error, Result};
 pub use base::settings::Settings;
 pub use base::status::{MemberStatus, Role, Stalled, Status};

@@ -34,8 +34,9 @@ const SIGNALS: Duration = Duration::from_millis(100);
 enum Ended {
     /// A signal or the command `shutdown` came.
     Asked,
-    /// A copy of the database of the replica set's primary was received, which is to be served in its place.
-    CopyReceived,
+    /// The database is to be opened again: a copy of the primary's is to take its place, or the replica set has other
+    /// times for heartbeats and elections.
+    ToBeOpened,
 }
 
 /// Serves until a signal or the command `shutdown` comes.
@@ -101,7 +102,7 @@ fn serve(
     let status = replica.map(|replica| replica.node.status());
     running.end();
     match status {
-        Some(status) if status.copy_received && !stop.asked() => Ok(Ended::CopyReceived),
+        Some(status) if (status.copy_received || status.times_changed) && !stop.asked() => Ok(Ended::ToBeOpened),
         Some(Status { failure: Some(why), .. }) => bail!("the member of the replica set has failed: {why}"),
         _ => Ok(Ended::Asked),
     }

@@ -62,6 +62,8 @@ impl Catalog {
         }
         add(&mut batch);
         batch.note(Note::with_position(bytes, commit.position));
+        // The primary may have more memory than this member.
+        batch.exceeds_memory();
         let mut write = || {
             let copies = self.recorder().copies();
             self.writing(&note, commit.position, *copies > 0, &mut batch);

@@ -47,6 +47,8 @@ pub struct Changes {
     erases: bool,
     /// The program says that what it does then gives space back.
     makes_room: bool,
+    /// The program says that they cannot be split: they may be larger than memory allows.
+    exceeds_memory: bool,
     /// Bytes of the note with its length; 0 without one.
     note_bytes: usize,
     /// What an earlier payload of the log has of the encoded changes of logged tables and the note.
@@ -318,7 +320,24 @@ impl Changes {
         self.makes_room || self.iter().all(|change| change.kind == Kind::RangeDelete || change.kind.is_tombstone())
     }
 
-    /// Bytes of the encoded changes.
+    /// Lets them be larger than memory allows.
+    pub const fn set_exceeds_memory(&mut self) {
+        self.exceeds_memory = true;
+    }
+
+    /// Whether they may be larger than memory allows.
+    #[must_use]
+    pub const fn exceeds_memory(&self) -> bool {
+        self.exceeds_memory
+    }
+
+    /// Bytes that they take in memtables: those of the encoded changes, without the note.
+    #[must_use]
+    pub const fn memtable_bytes(&self) -> usize {
+        self.bytes() - self.note_bytes
+    }
+
+    /// Bytes of the encoded changes and the note.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.logged.bytes.len() + self.unlogged.bytes.len()
@@ -352,7 +371,7 @@ impl Changes {
     pub fn clear(&mut self) {
         self.logged.clear();
         self.unlogged.clear();
-        (self.erases, self.makes_room, self.note_bytes) = (false, false, 0);
+        (self.erases, self.makes_room, self.exceeds_memory, self.note_bytes) = (false, false, false, 0);
         (self.base, self.stamp) = (None, None);
     }
 

@@ -25,6 +25,22 @@ impl Member {
     }
 }
 
+/// The times by which the members of a set find that a primary is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// The time between heartbeats of the primary, in milliseconds; 10 to 10,000. A member must answer one within it.
+    pub heartbeat_ms: u64,
+    /// A member that hears nothing of a primary for this time, and up to as long again, asks for an election. In
+    /// milliseconds; at least three heartbeats, at most 120,000.
+    pub election_timeout_ms: u64,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { heartbeat_ms: 100, election_timeout_ms: 500 }
+    }
+}
+
 /// The configuration of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -32,6 +48,8 @@ pub struct Config {
     pub version: u64,
     /// The identity of the set, for `settings.replicaSetId`.
     pub set_id: [u8; 12],
+    /// The times that all members have; nothing for those of their own [`Settings`](crate::Settings).
+    pub times: Option<Times>,
     /// The members in the order of their ids.
     pub members: Vec<Member>,
 }

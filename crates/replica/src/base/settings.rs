@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use super::config::Times;
 use super::error::{Error, Result};
+
+/// The longest election timeout.
+const ELECTION_TIMEOUT_MAX: Duration = Duration::from_secs(120);
 
 /// What a node is told when it is opened. All members of a set should have the same but for [`Settings::host`].
 #[derive(Clone, Debug)]
@@ -17,7 +21,7 @@ pub struct Settings {
     /// Default 100 ms; 10 ms to 10 s.
     pub heartbeat: Duration,
     /// A member that hears nothing of a primary for this time, and up to as long again, asks for an election. Default
-    /// 500 ms; at least three heartbeats.
+    /// 500 ms; at least three heartbeats, at most 120 s.
     pub election_timeout: Duration,
     /// Bytes of the newest entries of the replicated log that are kept in memory, for members that are a little behind.
     /// Default 64 MiB; at least 1 MiB.
@@ -27,19 +31,23 @@ pub struct Settings {
     /// `log_bytes_max` and `log_keep_bytes` of [`spinney::Options`] together, and no more than the latter when it is
     /// opened again.
     pub log_keep_bytes: u64,
+    /// The times that the configuration of the set had when the node was opened: they go before those above.
+    pub(crate) times: Option<Times>,
 }
 
 impl Settings {
     /// The default settings for a member of a set.
     #[must_use]
     pub fn new(set_name: impl Into<String>, host: impl Into<String>) -> Self {
+        let Times { heartbeat_ms, election_timeout_ms } = Times::default();
         Self {
             set_name: set_name.into(),
             host: host.into(),
-            heartbeat: Duration::from_millis(100),
-            election_timeout: Duration::from_millis(500),
+            heartbeat: Duration::from_millis(heartbeat_ms),
+            election_timeout: Duration::from_millis(election_timeout_ms),
             log_cache_bytes: 64 << 20,
             log_keep_bytes: 1 << 30,
+            times: None,
         }
     }
 
@@ -65,13 +73,25 @@ impl Settings {
         if !(10..=10_000).contains(&millis) {
             return refuse("the time between heartbeats is 10 ms to 10 s");
         }
-        if self.election_timeout < self.heartbeat * 3 {
-            return refuse("the election timeout is at least three times the time between heartbeats");
+        if self.election_timeout < self.heartbeat * 3 || self.election_timeout > ELECTION_TIMEOUT_MAX {
+            return refuse(
+                "the election timeout is at least three times the time between heartbeats, and at most 120 s",
+            );
         }
         if self.log_cache_bytes < 1 << 20 {
             return refuse("the memory for the replicated log is at least 1 MiB");
         }
         Ok(())
+    }
+
+    /// The same with the times of the configuration of a set, if that has some.
+    pub(crate) fn with_times(mut self, times: Option<Times>) -> Self {
+        if let Some(times) = times {
+            self.heartbeat = Duration::from_millis(times.heartbeat_ms);
+            self.election_timeout = Duration::from_millis(times.election_timeout_ms);
+        }
+        self.times = times;
+        self
     }
 
     /// Sets [`Settings::heartbeat`].

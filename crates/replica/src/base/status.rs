@@ -39,7 +39,7 @@ pub struct MemberStatus {
     /// The version of its program, and the format of replication that this writes and reads, as it told within the last
     /// seconds or when it was reached last; `None` when it was not reached yet.
     pub program: Option<(String, u32)>,
-    /// Why its program cannot be one of this set, if it cannot.
+    /// Why what runs at its address cannot be this member, if it cannot: its program, or the directory that it has.
     pub refused: Option<String>,
 }
 
@@ -98,6 +98,8 @@ pub struct Status {
     /// call [`install_copy`](crate::install_copy) before it is opened again. Also when the node has ended its part for
     /// a copy that did not come.
     pub copy_received: bool,
+    /// The configuration has other times than the node was opened with: they come into force when it is opened again.
+    pub times_changed: bool,
     /// Why no entries are applied now, if that is so.
     pub stalled: Option<Stalled>,
     /// How often an entry could not be applied, since the node was opened.
@@ -105,6 +107,9 @@ pub struct Status {
     /// Why the node left the lead to another member although it was elected, the last time that it did: what has to be
     /// done before writes are taken took more than ten seconds.
     pub given_up: Option<String>,
+    /// What is to be done about this member: it was removed, another process has its address, or its set is a second
+    /// one of the same name.
+    pub problem: Option<String>,
     /// Why the node failed.
     pub failure: Option<String>,
 }
@@ -130,9 +135,11 @@ impl Status {
             elections: 0,
             members: Vec::new(),
             copy_received: false,
+            times_changed: false,
             stalled: None,
             apply_failures: 0,
             given_up: None,
+            problem: None,
             failure: None,
         }
     }

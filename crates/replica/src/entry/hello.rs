@@ -2,7 +2,9 @@
 //!
 //! # Format
 //! The format of what members exchange, 4 bytes, and the version of the program with its length: in every format. Then
-//! the identity, 8 bytes; a byte of flags; the applied index and one, or 0; the name of the set with its length.
+//! the identity, 8 bytes; a byte of flags; the applied index and one, or 0; the name of the set with its length;
+//! the identity of the set, 12 bytes, zeros for none, and the number of the process, 8 bytes, both of which earlier
+//! versions lack.
 
 use spinney::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 
@@ -59,10 +61,16 @@ pub(crate) struct Hello {
     pub(crate) initiated: bool,
     /// Whether its database has collections.
     pub(crate) has_data: bool,
+    /// Whether these are a checkpoint of a member's, which the primary's are to take the place of.
+    pub(crate) copied: bool,
     /// The index up to which it has applied entries.
     pub(crate) applied: Option<u64>,
     /// The name of its set.
     pub(crate) set_name: String,
+    /// The identity of the set that it is of, or that its data are of; zeros when it is of none.
+    pub(crate) set_id: [u8; 12],
+    /// A random number of the process.
+    pub(crate) process: u64,
 }
 
 impl Hello {
@@ -71,9 +79,11 @@ impl Hello {
         let mut out = self.program.format.to_le_bytes().to_vec();
         put_len_prefixed(&mut out, self.program.version.as_bytes());
         out.extend_from_slice(&self.identity.to_le_bytes());
-        out.push(u8::from(self.initiated) | u8::from(self.has_data) << 1);
+        out.push(u8::from(self.initiated) | u8::from(self.has_data) << 1 | u8::from(self.copied) << 2);
         put_varint(&mut out, self.applied.map_or(0, |applied| applied + 1));
         put_len_prefixed(&mut out, self.set_name.as_bytes());
+        out.extend_from_slice(&self.set_id);
+        out.extend_from_slice(&self.process.to_le_bytes());
         out
     }
 
@@ -87,7 +97,9 @@ impl Hello {
         let (identity, flags) = (input.u64()?, input.u8()?);
         let applied = input.varint()?.checked_sub(1);
         let set_name = String::from_utf8(input.len_prefixed()?.to_vec()).map_err(|_| Malformed)?;
-        Ok(Self { program, identity, initiated: flags & 1 != 0, has_data: flags & 2 != 0, applied, set_name })
+        let (set_id, process) = if input.is_empty() { ([0; 12], 0) } else { (input.array()?, input.u64()?) };
+        let [initiated, has_data, copied] = [1, 2, 4].map(|flag| flags & flag != 0);
+        Ok(Self { program, identity, initiated, has_data, copied, applied, set_name, set_id, process })
     }
 }
 
@@ -103,12 +115,18 @@ mod tests {
             identity: 7,
             initiated: true,
             has_data: false,
+            copied: true,
             applied: Some(300),
             set_name: "rs0".to_owned(),
+            set_id: [9; 12],
+            process: 5,
         };
         let bytes = hello.encode();
         assert_eq!(Hello::decode(&bytes).unwrap(), hello);
-        (0..bytes.len()).for_each(|len| assert!(Hello::decode(&bytes[..len]).is_err()));
+        // Earlier versions end with the name.
+        let earlier = bytes.len() - 12 - 8;
+        assert_eq!(Hello::decode(&bytes[..earlier]).unwrap(), Hello { set_id: [0; 12], process: 0, ..hello.clone() });
+        (0..bytes.len()).filter(|len| *len != earlier).for_each(|len| assert!(Hello::decode(&bytes[..len]).is_err()));
         assert_eq!(hello.program.refused("db1"), None);
 
         let newer = Program { format: FORMAT + 1, version: "9.0.0".to_owned() };

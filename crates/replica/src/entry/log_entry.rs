@@ -13,6 +13,7 @@
 //! 1. The entries of all notes, in the order of the redo log, are the replicated log when each entry takes the place of
 //!    the one that had its index, and of all behind that.
 
+use std::fmt;
 use std::sync::Arc;
 
 use spinney::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
@@ -28,6 +29,12 @@ pub(crate) struct LogId {
     pub(crate) term: u64,
     /// Its index; the first entry of a set has 0.
     pub(crate) index: u64,
+}
+
+impl fmt::Display for LogId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "entry {} of term {}", self.index, self.term)
+    }
 }
 
 impl LogId {

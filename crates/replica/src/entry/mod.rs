@@ -3,5 +3,6 @@
 pub(crate) mod change;
 pub(crate) mod copying;
 pub(crate) mod hello;
+pub(crate) mod introduction;
 pub(crate) mod log_entry;
 pub(crate) mod resync_request;

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::copy_grant::CopyGrant;
+use super::membership::Membership;
 use super::receiving::Receiving;
 use crate::base::caller::Caller;
 use crate::base::config::Config;
@@ -23,7 +24,7 @@ use crate::raft::network::SendCopy;
 use crate::raft::types::Peer;
 use crate::raft::view::{State, View};
 use crate::storage::applier::Applier;
-use crate::storage::log::Log;
+use crate::storage::log::{Damage, Log};
 
 /// What other threads wait for a change of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +94,8 @@ pub(crate) struct Core {
     pub(crate) incoming: Mutex<Option<Receiving>>,
     /// The programs of other members by their ids, as they told last.
     pub(crate) programs: Mutex<BTreeMap<u64, Program>>,
+    /// What it found out about its part in the set, and about the others.
+    pub(crate) membership: Membership,
     /// When the primary was heard last.
     heard: Mutex<Option<Instant>>,
     /// Held while it is found out whose files are gone.
@@ -142,6 +145,7 @@ impl Core {
             has_data: OnceLock::new(),
             incoming: Mutex::default(),
             programs: Mutex::default(),
+            membership: Membership::default(),
             heard: Mutex::default(),
             replacing: tokio::sync::Mutex::new(()),
             changing: tokio::sync::Mutex::new(()),
@@ -197,9 +201,14 @@ impl Core {
 
     fn standing_of(&self, view: &View, intent: &Intent, leading: Option<u64>) -> Standing {
         let disagrees = self.disagrees();
-        let writable = leading.is_some() && leading == intent.prepared_term && !intent.stepping_down && !disagrees;
+        let writable = leading.is_some()
+            && leading == intent.prepared_term
+            && !intent.stepping_down
+            && !disagrees
+            && !self.membership.yields();
         let role = match view.state {
-            _ if intent.copy_heard.is_some() => Role::Recovering,
+            _ if self.membership.is_excluded() => Role::Removed,
+            _ if intent.copy_heard.is_some() || self.log.damage().is_some() => Role::Recovering,
             _ if view.failure.is_some() || view.state == State::Ended => Role::Failed,
             _ if view.peers.is_empty() => Role::Uninitiated,
             _ if !view.current_peers().any(|(identity, _)| *identity == self.identity) => Role::Removed,
@@ -226,12 +235,12 @@ impl Core {
 
     /// Whether what this member has disagrees with the log.
     pub(crate) fn disagrees(&self) -> bool {
-        self.applier.disagrees()
+        self.applier.disagrees() || self.log.damage().is_some()
     }
 
     /// Whether this member cannot write or apply entries now: another one is to lead.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.applier.stall().is_some() || self.log.lacks().is_some()
+        self.applier.stall().is_some() || self.log.lacks().is_some() || self.log.damage().is_some()
     }
 
     /// Takes note that the primary was heard.
@@ -322,18 +331,28 @@ impl Core {
             elections: self.elections.load(Ordering::Relaxed),
             members,
             copy_received: standing.copy_received,
+            times_changed: self.times_changed(&view),
             stalled: self.stalled(&view),
             apply_failures: self.applier.failures(),
             given_up: self.intent.lock().given_up.clone(),
+            problem: self.membership.problem(),
             failure: view.failure,
         }
     }
 }
 
 impl Core {
+    fn times_changed(&self, view: &View) -> bool {
+        view.members_committed && config_of(view).is_some_and(|config| config.times != self.settings.times)
+    }
+
     fn stalled(&self, view: &View) -> Option<Stalled> {
+        let denied = || self.intent.lock().denied_copy.clone();
+        if let Some(Damage { at, why }) = self.log.damage() {
+            return Some(Stalled { index: at.index, why, needs_copy: true, denied: denied() });
+        }
         if let Some(stall) = self.applier.stall() {
-            let denied = self.intent.lock().denied_copy.clone();
+            let denied = denied();
             return Some(Stalled { index: stall.at.index, why: stall.why, needs_copy: stall.needs_copy, denied });
         }
         let index = view.last.unwrap_or_default();
@@ -349,7 +368,10 @@ impl Core {
                 id,
                 matched: view.matched.get(identity).copied().flatten(),
                 last_contact: view.answered.get(identity).copied().flatten(),
-                refused: program.as_ref().and_then(|program| program.refused(&peer.member.host)),
+                refused: program
+                    .as_ref()
+                    .and_then(|program| program.refused(&peer.member.host))
+                    .or_else(|| self.membership.problem_of(id)),
                 program: program.map(|program| (program.version, program.format)),
             }
         };
@@ -362,7 +384,7 @@ impl Core {
 /// The configuration that a view shows.
 pub(crate) fn config_of(view: &View) -> Option<Config> {
     let by_id: BTreeMap<u64, _> = view.current_peers().map(|(_, (peer, _))| (peer.member.id, peer)).collect();
-    let version = by_id.values().map(|peer| peer.version).max()?;
-    let set_id = by_id.values().next()?.set_id;
-    Some(Config { version, set_id, members: by_id.into_values().map(|peer| peer.member.clone()).collect() })
+    let newest = by_id.values().max_by_key(|peer| peer.version)?;
+    let Peer { version, set_id, times, .. } = **newest;
+    Some(Config { version, set_id, times, members: by_id.into_values().map(|peer| peer.member.clone()).collect() })
 }

@@ -8,14 +8,17 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::candidates::caught_up;
 use super::core::Core;
-use super::members::{ask_programs, replace_lost_copies};
-use super::resync::resync;
+use super::members::{meet_others, replace_lost_copies, tell_what_is_owed};
+use super::resync::{resync, resync_until_copied};
 use crate::base::error::Error;
 use crate::raft::consensus::RoleChanges;
 use crate::raft::view::{State, View};
 
-/// How often the other members are asked which programs they run.
-const PROGRAMS_PERIOD: Duration = Duration::from_secs(10);
+/// How often a member meets the others: they tell each other which programs they run, and of which set they are.
+const MEET_PERIOD: Duration = Duration::from_secs(10);
+
+/// The same while it knows no primary: it may have been removed.
+const MEET_PERIOD_WITHOUT_PRIMARY: Duration = Duration::from_secs(1);
 
 /// How often a primary looks for a member that is wanted more.
 const PRIORITY_PERIOD: Duration = Duration::from_secs(1);
@@ -34,10 +37,9 @@ pub(crate) async fn run(core: Weak<Core>) {
         let Ok(consensus) = core.consensus() else { return };
         let view = consensus.view();
         if view.failure.is_some() || view.state == State::Ended {
-            core.refresh();
-            return;
+            return end(&core);
         }
-        let (disagrees, alone) = (core.disagrees(), view.peers.len() <= 1);
+        let (disagrees, alone) = (core.disagrees(), view.peers.len() == 1);
         let frozen = thaw(&core, &view) || (core.is_stuck() && !alone);
         let wanted = !frozen && may_lead(&core, &view);
         if elections != wanted {
@@ -56,9 +58,13 @@ pub(crate) async fn run(core: Weak<Core>) {
         }
         prepare_to_lead(&core);
         give_up_first_entries(&core, &view).await;
-        if !view.peers.is_empty() && asked.is_none_or(|asked| asked.elapsed() >= PROGRAMS_PERIOD) {
+        if !view.peers.is_empty() && asked.is_none_or(|asked| asked.elapsed() >= ask_period(&core)) {
             asked = Some(Instant::now());
-            tokio::spawn(ask_programs(Arc::clone(&core)));
+            tokio::spawn(meet_others(Arc::clone(&core)));
+        }
+        let fallen_back = core.membership.fallen_back(&view);
+        if !fallen_back.is_empty() {
+            tokio::spawn(tell_what_is_owed(Arc::clone(&core), fallen_back));
         }
         if looked.elapsed() >= PRIORITY_PERIOD {
             looked = Instant::now();
@@ -80,10 +86,22 @@ pub(crate) async fn run(core: Weak<Core>) {
         let pause = core.settings.heartbeat;
         tokio::select! {
             biased;
-            changed = consensus.role_changed(&mut changes) => if changed.is_err() { core.refresh(); return },
+            changed = consensus.role_changed(&mut changes) => if changed.is_err() { return end(&core) },
             () = sleep(pause) => {}
         }
     }
+}
+
+/// The consensus has ended. A member whose log disagrees with the primary's gets a copy.
+fn end(core: &Arc<Core>) {
+    core.refresh();
+    if core.log.damage().is_some() {
+        tokio::spawn(resync_until_copied(Arc::downgrade(core)));
+    }
+}
+
+fn ask_period(core: &Core) -> Duration {
+    if core.watch().borrow().primary.is_some() { MEET_PERIOD } else { MEET_PERIOD_WITHOUT_PRIMARY }
 }
 
 /// Notes when all is applied that was committed before the open, or before a primary was first heard of: what is read
@@ -121,7 +139,9 @@ fn thaw(core: &Core, view: &View) -> bool {
 }
 
 fn may_lead(core: &Core, view: &View) -> bool {
-    view.peers.get(&core.identity).is_some_and(|(peer, votes)| *votes && peer.member.priority_thousandths > 0)
+    !core.membership.is_excluded()
+        && !core.membership.owes(view.last)
+        && view.peers.get(&core.identity).is_some_and(|(peer, votes)| *votes && peer.member.priority_thousandths > 0)
 }
 
 /// Begins what has to be done before writes are taken, when the node has begun to lead.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use spinney::env::Env;
 use spinney_document::Committer;
 use spinney_document::base::{Environment, System};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::committer::Agreement;
 use super::core::Core;
@@ -16,15 +16,17 @@ use super::driver::Driver;
 use super::start::start;
 use super::target::DocumentTarget;
 use crate::base::caller::BlockingCaller;
-use crate::base::config::{Config, Member};
+use crate::base::config::{Config, Member, Times};
 use crate::base::error::{Error, Result};
 use crate::base::frames::Frames;
 use crate::base::settings::Settings;
 use crate::base::status::Status;
 use crate::base::transport::{Stream, Transport};
+use crate::raft::convert::stored_peers;
 use crate::raft::view::State;
 use crate::storage::applier::Applier;
 use crate::storage::copies::adopt_copy;
+use crate::storage::identity::{identity, new_token};
 use crate::storage::log::Log;
 use crate::storage::rows::Rows;
 
@@ -68,25 +70,41 @@ impl fmt::Debug for Node {
     }
 }
 
+/// Refuses the directory of a member that has another address in its set.
+fn check_address(rows: &Rows, identity: u64, host: &str) -> Result<()> {
+    match stored_peers(rows.members()?)?.get(&identity).map(|peer| &peer.member.host) {
+        Some(own) if own != host => Err(Error::InvalidConfig(format!(
+            "the database is that of the member {own}, and this one is {host}: start it under its own address, or this \
+             member with an empty directory"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 impl Node {
     /// A node on an open database of the engine. It takes no part in the set before [`Node::run`].
     ///
     /// # Errors
-    /// Those of the engine; `InvalidConfig` for settings out of range, and when the database is part of another set.
+    /// Those of the engine; `InvalidConfig` for settings out of range, and when the database is part of another set or
+    /// that of a member with another address.
     pub fn open(engine: &spinney::Database, settings: Settings, transport: Arc<dyn Transport>) -> Result<Self> {
+        let rows = Rows::open(engine)?;
+        adopt_copy(&rows, |dir| new_token(dir, System.random()))?;
+        // What is stored was checked before it was agreed on.
+        let times = stored_peers(rows.members()?)?.values().max_by_key(|peer| peer.version).and_then(|peer| peer.times);
+        let settings = settings.with_times(times);
         settings.check()?;
         let threads = Env::os().threads;
         let driver = Driver::start(&*threads, settings.heartbeat / DRIVER_PERIODS);
         let driver = driver.map_err(|error| Error::Ended(format!("no thread for replication: {error}")))?;
         let runtime = Arc::new(Owned { driver: Arc::clone(&driver), ended: AtomicBool::new(false) });
-        let rows = Rows::open(engine)?;
-        adopt_copy(&rows)?;
         let known = rows.set_name(&settings.set_name)?;
         if known != settings.set_name {
             let what = format!("the database is part of the replica set '{known}', not of '{}'", settings.set_name);
             return Err(Error::InvalidConfig(what));
         }
-        let identity = rows.identity(|| System.random())?;
+        let identity = identity(&rows, || System.random())?;
+        check_address(&rows, identity, &settings.host)?;
         let log = Log::open(rows.clone(), settings.log_cache_bytes, &*threads)?;
         let applier = Applier::new(rows, log.stored(), &*threads)?;
         let core = Arc::new(Core::new(settings, identity, log, applier, Arc::new(BlockingCaller(transport))));
@@ -131,7 +149,15 @@ impl Node {
     /// `AlreadyInitiated`; `InvalidConfig` when no member has this node's address, ids or addresses are not unique,
     /// none may become primary, a member cannot be reached, or there are more than 50 members or 7 that vote.
     pub fn initiate(&self, members: Vec<Member>) -> Result<()> {
-        self.driver().wait(self.core.initiate(members))
+        self.initiate_with_times(members, None)
+    }
+
+    /// As [`Node::initiate`], with times that all members have: see [`Status::times_changed`].
+    ///
+    /// # Errors
+    /// As [`Node::initiate`]; `InvalidConfig` for times out of range.
+    pub fn initiate_with_times(&self, members: Vec<Member>, times: Option<Times>) -> Result<()> {
+        self.driver().wait(self.core.initiate(members, times))
     }
 
     /// Answers a request that another member's [`Transport`] carried here. Only requests of members may come here: the
@@ -165,7 +191,25 @@ impl Node {
     /// `NotPrimary`, `TimedOut`, `Ended`.
     pub fn linearizable(&self, within: Duration) -> Result<()> {
         let consensus = self.core.consensus()?;
-        match self.driver().wait(async { timeout(within, consensus.linearizable()).await }) {
+        let mut standing = self.core.watch();
+        let asked = async {
+            loop {
+                match consensus.linearizable().await {
+                    // No majority answers now.
+                    Err(Error::TimedOut) => sleep(self.core.settings.heartbeat).await,
+                    done => return done,
+                }
+            }
+        };
+        let asked = async {
+            tokio::select! {
+                biased;
+                done = asked => done,
+                // Also when no other one is known yet: no majority answers this one any more.
+                _ = standing.wait_for(|standing| standing.leading.is_none()) => Err(Error::NotPrimary(None)),
+            }
+        };
+        match self.driver().wait(async { timeout(within, asked).await }) {
             Err(_) => Err(Error::TimedOut),
             Ok(Err(Error::NotPrimary(_))) => Err(self.core.not_primary()),
             Ok(done) => done,

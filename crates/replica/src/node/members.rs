@@ -5,16 +5,18 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use spinney::base::codec::Decoder;
+use spinney::base::codec::{Decoder, Malformed};
 use spinney_document::base::{Environment, System};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::candidates::caught_up;
 use super::core::Core;
-use super::messages::{self, HELLO};
-use crate::base::config::{Config, Member};
+use super::messages::{self, HELLO, INTRODUCE};
+use crate::base::config::{Config, Member, Times};
 use crate::base::error::{Error, Result};
 use crate::entry::hello::{Hello, Program};
+use crate::entry::introduction::{Introduced, Introduction};
+use crate::raft::consensus::Consensus;
 use crate::raft::types::Peer;
 use crate::raft::view::State;
 
@@ -56,13 +58,111 @@ impl Core {
         Ok(hello)
     }
 
+    /// Tells a member of which set this one is, and hears whether this one is still a member of it.
+    async fn introduce(&self, identity: u64, peer: &Peer, owed: u64) {
+        let (host, set_id) = (self.settings.host.clone(), peer.set_id);
+        let has_primary = self.watch().borrow().primary.is_some();
+        let introduction =
+            Introduction { identity: self.identity, expected: identity, host, set_id, has_primary, owed };
+        let message = messages::control(INTRODUCE, &introduction.encode());
+        // One that does not answer is told again.
+        let Ok(reply) = self.caller.call(&peer.member, message, HELLO_TIMEOUT).await else { return };
+        let Ok(reply) = Introduced::decode(&reply) else { return };
+        let Ok(view) = self.consensus().map(Consensus::view) else { return };
+        // A member that is being added may be told of members from before.
+        let was_member = view.members_committed && view.peers.contains_key(&self.identity);
+        if was_member && reply.set_id == set_id && !reply.is_member && view.members_at < Some(reply.members_at) {
+            let why = "this member was removed from its replica set, or has been replaced: to have it in the set again, \
+                       start it with an empty directory, and add it";
+            self.exclude(why, true);
+        }
+    }
+
+    /// Takes no part in the set any more; also after the next start, if `for_good`.
+    fn exclude(&self, why: &str, for_good: bool) {
+        if for_good {
+            // It finds out again when this fails.
+            self.applier.rows().set_removed(why).ok();
+        }
+        if self.membership.exclude(why.to_owned()) {
+            self.refresh();
+        }
+    }
+
+    /// Answers a member of a set that has this one's address for one of its own.
+    pub(crate) fn answer_introduction(&self, introduction: &[u8]) -> Result<Vec<u8>> {
+        let introduction =
+            Introduction::decode(introduction).map_err(|Malformed| Error::Malformed("an introduction"))?;
+        let Introduction { identity, expected, host, set_id, has_primary, owed } = introduction;
+        let view = self.consensus()?.view();
+        let own = view.current_peers().next().map(|(_, (peer, _))| peer.set_id);
+        if own.is_none() {
+            self.membership.name(host);
+        } else if own != Some(set_id) {
+            if has_primary {
+                self.yield_to(&host)?;
+            }
+        } else if expected == self.identity && Some(owed) > view.last && !self.membership.owes(Some(owed)) {
+            self.applier.rows().set_owed(owed)?;
+            self.membership.owe(owed);
+        }
+        let members_at = view.members_at.filter(|_| view.members_committed).unwrap_or_default();
+        let is_member = !view.members_committed || view.peers.contains_key(&identity);
+        Ok(Introduced { set_id: own.unwrap_or_default(), members_at, is_member }.encode())
+    }
+
+    /// Refuses writes, as there is an older set with this member's address.
+    fn yield_to(&self, host: &str) -> Result<()> {
+        let what = format!(
+            "there is another replica set with this name, of which {host} is a member, and which has the address of \
+             this one: this one was founded later, without its files, and takes no writes. To go on with the other \
+             one, stop this member and start it with an empty directory and --join"
+        );
+        if !self.membership.yields() {
+            self.applier.rows().set_older_set(&what)?;
+            self.membership.yield_to(what);
+            self.refresh();
+        }
+        Ok(())
+    }
+
+    /// Looks whether another process answers at this member's address: a copy of its directory that runs elsewhere, or
+    /// this one is that copy.
+    async fn look_for_double(&self) {
+        let Some(me) = self.config().and_then(|config| config.by_host(&self.settings.host).cloned()) else { return };
+        let message = messages::control(HELLO, &[]);
+        let Ok(reply) = self.caller.call(&me, message, HELLO_TIMEOUT).await else { return };
+        let Ok(hello) = Hello::decode(&reply) else { return };
+        if hello.identity == self.identity && hello.process != self.membership.process() {
+            let why = "another process with a copy of this member's directory answers at its address: end one of them";
+            self.exclude(why, false);
+        }
+    }
+
+    /// Checks that the member may found a set.
+    fn check_founding(&self) -> Result<()> {
+        if self.membership.copied().is_some() {
+            let what = "the database is a checkpoint of a member's: to begin a set with it, drop its table 'replica'";
+            return Err(Error::InvalidConfig(what.to_owned()));
+        }
+        match self.membership.named() {
+            Some(host) => Err(Error::InvalidConfig(format!(
+                "{host} is a member of a replica set with this name that has the address of this one: it is filled as \
+                 soon as that set has a primary"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Makes a set of the members: see [`Node::initiate`](crate::Node::initiate).
-    pub(crate) async fn initiate(self: &Arc<Self>, members: Vec<Member>) -> Result<()> {
+    pub(crate) async fn initiate(self: &Arc<Self>, members: Vec<Member>, times: Option<Times>) -> Result<()> {
         let _changing = self.changing.try_lock().map_err(|_| Error::ConfigInProgress)?;
         if self.config().is_some() {
             return Err(Error::AlreadyInitiated);
         }
+        self.check_founding()?;
         check(&members)?;
+        self.settings.clone().with_times(times).check()?;
         let me = members.iter().find(|member| member.host == self.settings.host).ok_or_else(|| {
             Error::InvalidConfig(format!("no member has the address of this one, {}", self.settings.host))
         })?;
@@ -71,11 +171,11 @@ impl Core {
         let random = System.random().to_be_bytes();
         let mut set_id = [0; 12];
         set_id[..8].copy_from_slice(&random);
-        let peer = |member: &Member| Peer { member: member.clone(), version: 1, set_id };
+        let peer = |member: &Member| Peer { member: member.clone(), version: 1, set_id, times };
         let mut peers = BTreeMap::from([(self.identity, peer(me))]);
         for (member, hello) in others.into_iter().zip(hellos) {
             let hello = hello?;
-            if hello.initiated || hello.has_data {
+            if hello.initiated || hello.has_data || hello.copied {
                 return Err(is_in_use(&member.host));
             }
             peers.insert(hello.identity, peer(member));
@@ -113,6 +213,7 @@ impl Core {
 
     async fn change_members_now(&self, config: Config) -> Result<()> {
         check(&config.members)?;
+        self.settings.clone().with_times(config.times).check()?;
         let consensus = self.consensus()?;
         let view = consensus.view();
         let old = self.config().ok_or(Error::NotInitiated)?;
@@ -128,17 +229,17 @@ impl Core {
         check_change(&old, &config)?;
         let mut peers = BTreeMap::new();
         for member in &config.members {
-            let peer = Peer { member: member.clone(), version: config.version, set_id: old.set_id };
+            let (version, set_id, times) = (config.version, old.set_id, config.times);
+            let peer = Peer { member: member.clone(), version, set_id, times };
             let identity = match known.get(&*member.host) {
                 Some(identity) if *identity == self.identity => *identity,
                 Some(identity) => match self.ask_hello(member).await {
-                    // A new copy of the log at an old address: the old one is gone.
-                    Ok(hello) if hello.identity != *identity && !hello.initiated => hello.identity,
+                    Ok(hello) if takes_over(&hello, *identity, old.set_id) => hello.identity,
                     _ => *identity,
                 },
                 None => {
                     let hello = self.ask_hello(member).await?;
-                    if hello.initiated || hello.has_data {
+                    if hello.initiated || hello.has_data || hello.copied {
                         return Err(is_in_use(&member.host));
                     }
                     hello.identity
@@ -272,10 +373,13 @@ pub(crate) async fn replace_lost_copies(core: Arc<Core>) {
     let mut peers: BTreeMap<u64, Peer> = view.peers.iter().map(|(id, (peer, _))| (*id, peer.clone())).collect();
     let silent: Vec<u64> = peers.keys().copied().filter(|identity| !answers(identity)).collect();
     let mut replaced = false;
+    let Some(set_id) = core.config().map(|config| config.set_id) else { return };
     for identity in silent {
         let Some(peer) = peers.get(&identity).cloned() else { continue };
+        // It founds no set of its own meanwhile.
+        core.introduce(identity, &peer, 0).await;
         match core.ask_hello(&peer.member).await {
-            Ok(hello) if hello.identity != identity && !hello.initiated && !hello.has_data => {
+            Ok(hello) if takes_over(&hello, identity, set_id) => {
                 peers.remove(&identity);
                 peers.insert(hello.identity, peer);
                 replaced = true;
@@ -293,12 +397,59 @@ pub(crate) async fn replace_lost_copies(core: Arc<Core>) {
     }
 }
 
-/// Asks the other members which programs they run.
-pub(crate) async fn ask_programs(core: Arc<Core>) {
-    let Some(config) = core.config() else { return };
-    let others = config.members.iter().filter(|member| member.host != core.settings.host);
-    // One that does not answer, or is refused, is asked again.
-    drop(join_all(others.map(|member| core.ask_hello(member))).await);
+/// Whether what says a hello at the address of a member is that member without its files: a new copy of the log, with
+/// no data but those of a checkpoint of a member of this set.
+fn takes_over(hello: &Hello, identity: u64, set_id: [u8; 12]) -> bool {
+    let is_empty = if hello.copied { hello.set_id == set_id } else { !hello.has_data };
+    hello.identity != identity && !hello.initiated && is_empty
+}
+
+/// What is wrong with what says a hello at the address of a member, if anything is.
+fn problem_of(hello: &Hello, identity: u64, peer: &Peer) -> Option<String> {
+    let host = &peer.member.host;
+    let is_known = hello.set_id != [0; 12];
+    if is_known && hello.set_id != peer.set_id {
+        return Some(format!(
+            "{host} is a member of another replica set with the same name: to have it in this one, start it with an \
+             empty directory"
+        ));
+    }
+    (hello.identity != identity && hello.initiated).then(|| {
+        format!("{host} does not have the directory of this member: start it with its own directory, or an empty one")
+    })
+}
+
+/// Meets the other members: hears which programs they run, and whether they are the members that this one takes them
+/// for; and tells them of which set it is.
+pub(crate) async fn meet_others(core: Arc<Core>) {
+    let Ok(_one) = core.membership.asking.try_lock() else { return };
+    let Ok(consensus) = core.consensus() else { return };
+    let (view, core) = (consensus.view(), &core);
+    let others = view.current_peers().filter(|(identity, _)| **identity != core.identity);
+    let met = others.map(|(identity, (peer, _))| async move {
+        // One that does not answer is asked again.
+        let problem = match core.ask_hello(&peer.member).await {
+            Ok(hello) => problem_of(&hello, *identity, peer),
+            // Its program is told of elsewhere.
+            Err(_) => None,
+        };
+        core.membership.set_problem(peer.member.id, problem);
+        core.introduce(*identity, peer, 0).await;
+    });
+    join_all(met).await;
+    core.look_for_double().await;
+}
+
+/// Tells members that have lost a part of the log that they had acknowledged, to get it again before they vote.
+pub(crate) async fn tell_what_is_owed(core: Arc<Core>, owed: BTreeMap<u64, u64>) {
+    let Ok(_one) = core.membership.telling.try_lock() else { return };
+    let Ok(consensus) = core.consensus() else { return };
+    let view = consensus.view();
+    let told = owed.iter().filter_map(|(identity, index)| {
+        let (peer, _) = view.peers.get(identity)?;
+        Some(core.introduce(*identity, peer, *index))
+    });
+    join_all(told).await;
 }
 
 /// The error for a process that is to join and cannot.

@@ -27,6 +27,9 @@ pub(crate) const COPY: u8 = 17;
 /// A member whose data disagrees with the log asks for a copy.
 pub(crate) const RESYNC: u8 = 18;
 
+/// A member tells another one that it takes it for a member of its set.
+pub(crate) const INTRODUCE: u8 = 19;
+
 /// How many requests of a connection may wait for their replies.
 const REQUESTS_MAX: usize = 64;
 
@@ -49,9 +52,16 @@ impl Core {
         let mut input = Decoder::new(message);
         let meant = input.u64().map_err(|_| Error::Malformed("a message without a receiver"))?;
         let request = input.rest();
+        let is_hello = request.first() == Some(&HELLO);
+        if self.membership.is_excluded() && !is_hello {
+            return Err(Error::Ended("this member takes no part in its set any more".to_owned()));
+        }
         if Consensus::is_request(request) {
             if meant != self.identity {
                 return Err(Error::Malformed("a message for another copy of the log"));
+            }
+            if Consensus::is_ballot(request) && self.membership.owes(self.log.ends().1.map(|last| last.index)) {
+                return Err(Error::Ended("this member has lost entries that it had acknowledged".to_owned()));
             }
             if Consensus::is_append(request) {
                 self.hear();
@@ -60,6 +70,7 @@ impl Core {
         }
         match request.split_first() {
             Some((&HELLO, [])) => Ok(self.hello().encode()),
+            Some((&INTRODUCE, introduction)) => self.answer_introduction(introduction),
             Some((&COPY, step)) if meant == self.identity => self.take_copy_step(step).await,
             Some((&RESYNC, request)) if meant == self.identity => self.answer_resync(request),
             _ => Err(Error::Malformed("an unknown request")),
@@ -71,6 +82,9 @@ impl Core {
     /// # Errors
     /// `Malformed`; `Ended`, also when the connection fails.
     pub(crate) async fn serve(&self, mut pipe: Box<dyn Pipe>) -> Result<()> {
+        if self.membership.is_excluded() {
+            return Err(Error::Ended("this member takes no part in its set any more".to_owned()));
+        }
         let mut appends = self.consensus()?.appends();
         poll_fn(|context| self.poll_serve(&mut *pipe, &mut appends, context)).await
     }
@@ -103,8 +117,11 @@ impl Core {
             identity: self.identity,
             initiated: self.config().is_some() || self.log.ends().1.is_some(),
             has_data: self.has_data(),
+            copied: self.membership.copied().is_some(),
             applied: self.applier.applied().borrow().map(|at| at.index),
             set_name: self.settings.set_name.clone(),
+            set_id: self.config().map(|config| config.set_id).or_else(|| self.membership.copied()).unwrap_or_default(),
+            process: self.membership.process(),
         }
     }
 }

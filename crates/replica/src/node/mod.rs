@@ -9,6 +9,7 @@ mod driver;
 mod duties;
 pub(crate) mod handle;
 pub(crate) mod members;
+mod membership;
 mod messages;
 pub(crate) mod pending;
 pub(crate) mod proposals;

@@ -7,7 +7,7 @@
 //! database as it does to a member whose log ends too early. The program then opens the copy, or its own database when
 //! none came.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use spinney::base::codec::Malformed;
@@ -19,6 +19,7 @@ use super::core::Core;
 use super::messages::{self, RESYNC};
 use crate::base::config::Member;
 use crate::base::error::{Error, Result};
+use crate::entry::log_entry::LogId;
 use crate::entry::resync_request::ResyncRequest;
 use crate::raft::view::View;
 use crate::storage::resyncs::{self, RESYNCS_MAX};
@@ -31,6 +32,9 @@ const APPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long the member waits for the next step of a copy, the first one included.
 const STEP_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// After what time a member whose consensus has ended asks again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// How often it looks whether one came.
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
@@ -81,10 +85,23 @@ impl Core {
         voters().filter(|identity| *identity != without && answers(identity)).count() > voters().count() / 2
     }
 
-    /// The primary, when that is another member.
-    fn other_primary(&self, view: &View) -> Option<(u64, Member)> {
-        let primary = self.watch().borrow().primary.filter(|primary| *primary != self.identity)?;
-        Some((primary, view.peers.get(&primary)?.0.member.clone()))
+    /// Which members may be asked for a copy: the primary, when that is another one. A consensus that ended for a log
+    /// that disagrees with the primary's does not know which member that is: all others then.
+    fn candidates(&self, view: &View) -> Vec<(u64, Member)> {
+        let primary = self.watch().borrow().primary.filter(|primary| *primary != self.identity);
+        let asked = |identity: u64| match primary {
+            Some(primary) => identity == primary,
+            None => self.log.damage().is_some() && identity != self.identity,
+        };
+        let asked = view.peers.iter().filter(|(identity, _)| asked(**identity));
+        asked.map(|(identity, (peer, _))| (*identity, peer.member.clone())).collect()
+    }
+
+    /// Asks a member for a copy: whether it may be had, or, when this member's log has `end`ed, to send it.
+    async fn ask_copy(&self, identity: u64, member: &Member, end: Option<LogId>) -> std::io::Result<()> {
+        let request = ResyncRequest { identity: self.identity, end };
+        let message = messages::addressed(identity, RESYNC, &request.encode());
+        self.caller.call(member, message, ANSWER_TIMEOUT).await.map(drop)
     }
 
     /// Why there is no copy now.
@@ -95,18 +112,25 @@ impl Core {
         if resyncs::lately(&dir, now_ms).map_err(failed)?.len() >= RESYNCS_MAX {
             return Err(format!("it had {RESYNCS_MAX} copies within an hour"));
         }
-        let (primary, member) = self.other_primary(&consensus.view()).ok_or("no primary is known")?;
-        let ask = |end| {
-            let request = ResyncRequest { identity: self.identity, end };
-            self.caller.call(&member, messages::addressed(primary, RESYNC, &request.encode()), ANSWER_TIMEOUT)
-        };
-        ask(None).await.map_err(|error| format!("the primary sends none: {error}"))?;
+        let view = consensus.view();
+        let mut denied = "no primary is known".to_owned();
+        let mut granted = None;
+        for (identity, member) in self.candidates(&view) {
+            match self.ask_copy(identity, &member, None).await {
+                Ok(()) => {
+                    granted = Some((identity, member));
+                    break;
+                }
+                Err(error) => denied = format!("the primary sends none: {error}"),
+            }
+        }
+        let (primary, member) = granted.ok_or(denied)?;
         resyncs::note(&dir, now_ms).map_err(failed)?;
         self.intent.lock().copy_heard = Some(Instant::now());
         self.refresh();
         consensus.end().await;
         let end = self.log.ends().1.unwrap_or_default();
-        if ask(Some(end)).await.is_ok() {
+        if self.ask_copy(primary, &member, Some(end)).await.is_ok() {
             let silent = || {
                 let intent = self.intent.lock();
                 !intent.copy_received && intent.copy_heard.is_some_and(|heard| heard.elapsed() < STEP_TIMEOUT)
@@ -119,6 +143,18 @@ impl Core {
         self.intent.lock().copy_received = true;
         self.refresh();
         Ok(())
+    }
+}
+
+/// Gets a copy for a member whose consensus has ended, as its log disagrees with the primary's.
+pub(crate) async fn resync_until_copied(core: Weak<Core>) {
+    loop {
+        let Some(core) = core.upgrade() else { return };
+        if core.intent.lock().copy_received {
+            return;
+        }
+        resync(core).await;
+        sleep(RETRY).await;
     }
 }
 

@@ -14,6 +14,7 @@ use crate::storage::applier::Target;
 /// # Errors
 /// `Ended` when it runs already; what is wrong with the stored log.
 pub(crate) async fn start(core: &Arc<Core>, target: Arc<dyn Target>) -> Result<()> {
+    core.membership.load(core.applier.rows())?;
     core.applier.set_target(Arc::clone(&target))?;
     let (caller, log, applier) = (Arc::clone(&core.caller), core.log.clone(), core.applier.clone());
     let copies = Arc::new(Copies { rows: applier.rows().clone(), caller: Arc::clone(&caller), database: target });

@@ -10,10 +10,12 @@ use openraft::raft::{AppendEntriesRequest, StreamAppendResult};
 use spinney::base::codec::Malformed;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use super::convert::place;
 use super::machine::Machine;
 use super::types::Types;
 use super::wire::{Request, encode_streamed};
 use crate::base::error::{Error, Result};
+use crate::storage::log::Log;
 
 pub(super) type Raft = openraft::Raft<Types, Machine>;
 
@@ -23,6 +25,7 @@ type Replies = Pin<Box<dyn Stream<Item = std::result::Result<StreamAppendResult<
 pub(crate) struct Appends {
     requests: UnboundedSender<AppendEntriesRequest<Types>>,
     replies: Replies,
+    log: Log,
     /// How many requests have no reply yet.
     open: usize,
 }
@@ -33,11 +36,21 @@ impl fmt::Debug for Appends {
     }
 }
 
+/// Checks that a primary has no other entries than this log where that is committed.
+///
+/// # Errors
+/// That of [`Log::check_primary`].
+pub(super) fn check_primary(log: &Log, request: &AppendEntriesRequest<Types>) -> Result<()> {
+    let entries = request.entries.iter().map(|entry| place(&entry.log_id));
+    let before = request.prev_log_id.as_ref().map(place);
+    Ok(before.into_iter().chain(entries).try_for_each(|theirs| log.check_primary(theirs))?)
+}
+
 impl Appends {
-    pub(super) fn new(raft: &Raft) -> Self {
+    pub(super) fn new(raft: &Raft, log: Log) -> Self {
         let (requests, mut received) = unbounded_channel();
         let received = stream::poll_fn(move |context| received.poll_recv(context));
-        Self { requests, replies: Box::pin(raft.stream_append(received)), open: 0 }
+        Self { requests, replies: Box::pin(raft.stream_append(received)), log, open: 0 }
     }
 
     /// How many requests have no reply yet.
@@ -48,10 +61,11 @@ impl Appends {
     /// Takes a request.
     ///
     /// # Errors
-    /// `Malformed` for one that makes no sense or has no entries to append; `Ended`.
+    /// `Malformed` for one that makes no sense or has no entries to append; those of [`check_primary`]; `Ended`.
     pub(crate) fn push(&mut self, request: &[u8]) -> Result<()> {
         match Request::decode(request) {
             Ok(Request::Append(request)) => {
+                check_primary(&self.log, &request)?;
                 self.open += 1;
                 self.requests.send(request).map_err(|_| Error::Ended("it was ended".to_owned()))
             }

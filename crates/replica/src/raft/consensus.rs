@@ -14,14 +14,14 @@ use openraft::vote::RaftLeaderId;
 use openraft::{ChangeMembers, Config, ReadPolicy, SnapshotPolicy};
 use spinney::base::codec::Malformed;
 
-use super::appends::{Appends, Raft};
+use super::appends::{Appends, Raft, check_primary};
 use super::convert::raft_place;
 use super::log_store::LogStore;
 use super::machine::Machine;
 use super::network::{Network, SendCopy};
 use super::types::{Payload, Peer, RaftVote, Types};
 use super::view::{State, View};
-use super::wire::{APPEND, KINDS, Request, encode_appended, encode_transferred, encode_voted};
+use super::wire::{APPEND, BALLOTS, KINDS, Request, encode_appended, encode_transferred, encode_voted};
 use crate::base::caller::Caller;
 use crate::base::error::{Error, Result};
 use crate::base::settings::Settings;
@@ -50,6 +50,7 @@ const NOBODY: u64 = 0;
 #[derive(Clone)]
 pub(crate) struct Consensus {
     raft: Raft,
+    log: Log,
 }
 
 impl std::fmt::Debug for Consensus {
@@ -83,14 +84,16 @@ impl Consensus {
             broadcast_submitted_on_append: Some(true),
             // Entries of its term that were not durable may be elsewhere: it must not lead in that term again.
             enable_leader_restore: Some(false),
+            // One that was put back from an older copy of its files is filled again: see `Membership::fallen_back`.
+            allow_log_reversion: Some(true),
             install_snapshot_timeout: 600_000,
             ..Config::default()
         };
         let config = Arc::new(config.validate().map_err(|error| Error::InvalidConfig(error.to_string()))?);
-        let network = Network { me: identity, caller, copies };
+        let network = Network { me: identity, caller, copies, election_timeout: settings.election_timeout };
         let machine = Machine::new(applier, log.clone());
-        let raft = Raft::new(identity, config, network, LogStore(log), machine);
-        Ok(Self { raft: raft.await.map_err(ended)? })
+        let raft = Raft::new(identity, config, network, LogStore(log.clone()), machine);
+        Ok(Self { raft: raft.await.map_err(ended)?, log })
     }
 
     /// What it knows now.
@@ -137,11 +140,19 @@ impl Consensus {
         message.first() == Some(&APPEND)
     }
 
+    /// Whether a message is one by which a candidate asks for a vote, or whether it would get it.
+    pub(crate) fn is_ballot(message: &[u8]) -> bool {
+        message.first().is_some_and(|kind| BALLOTS.contains(kind))
+    }
+
     /// Answers another member.
     pub(crate) async fn handle(&self, request: &[u8]) -> Result<Vec<u8>> {
         let request = Request::decode(request).map_err(|Malformed| Error::Malformed("a request of the consensus"))?;
         Ok(match request {
-            Request::Append(request) => encode_appended(&self.raft.append_entries(request).await.map_err(ended)?),
+            Request::Append(request) => {
+                check_primary(&self.log, &request)?;
+                encode_appended(&self.raft.append_entries(request).await.map_err(ended)?)
+            }
             Request::Vote(request) => encode_voted(&self.raft.vote(request).await.map_err(ended)?),
             Request::PreVote(request) => encode_voted(&self.raft.pre_vote(request).await.map_err(ended)?),
             Request::TransferLeader(request) => {
@@ -152,7 +163,7 @@ impl Consensus {
 
     /// What answers the requests that come by a connection for entries.
     pub(crate) fn appends(&self) -> Appends {
-        Appends::new(&self.raft)
+        Appends::new(&self.raft, self.log.clone())
     }
 
     /// Proposes an entry, if this member leads in the term, and returns when it has its place behind those that were

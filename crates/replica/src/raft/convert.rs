@@ -10,7 +10,7 @@ use spinney::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use spinney::base::num::u64_of;
 
 use super::types::{Members, Payload, Peer, RaftEntry, RaftLogId, RaftVote, StoredMembers};
-use crate::base::config::Member;
+use crate::base::config::{Member, Times};
 use crate::entry::log_entry::{EntryKind, LogEntry, LogId};
 
 /// A place as it is stored.
@@ -90,26 +90,37 @@ pub(crate) fn decode_members(input: &mut Decoder<'_>) -> Result<Members, Malform
 fn encode_peer(peer: &Peer, out: &mut Vec<u8>) {
     put_varint(out, peer.version);
     out.extend_from_slice(&peer.set_id);
-    encode_member(&peer.member, out);
+    encode_member(&peer.member, peer.times.is_some(), out);
+    if let Some(Times { heartbeat_ms, election_timeout_ms }) = peer.times {
+        [heartbeat_ms, election_timeout_ms].into_iter().for_each(|time| put_varint(out, time));
+    }
 }
 
 fn decode_peer(input: &mut Decoder<'_>) -> Result<Peer, Malformed> {
-    Ok(Peer { version: input.varint()?, set_id: input.array()?, member: decode_member(input)? })
+    let (version, set_id) = (input.varint()?, input.array()?);
+    let (member, has_times) = decode_member(input)?;
+    let times = match has_times {
+        true => Some(Times { heartbeat_ms: input.varint()?, election_timeout_ms: input.varint()? }),
+        false => None,
+    };
+    Ok(Peer { version, set_id, times, member })
 }
 
-fn encode_member(member: &Member, out: &mut Vec<u8>) {
+/// With whether the times of the set follow, which earlier versions do not know.
+fn encode_member(member: &Member, has_times: bool, out: &mut Vec<u8>) {
     put_varint(out, member.id);
     put_len_prefixed(out, member.host.as_bytes());
     put_varint(out, u64::from(member.priority_thousandths));
-    out.push(u8::from(member.hidden) | u8::from(member.votes) << 1);
+    out.push(u8::from(member.hidden) | u8::from(member.votes) << 1 | u8::from(has_times) << 2);
 }
 
-fn decode_member(input: &mut Decoder<'_>) -> Result<Member, Malformed> {
+fn decode_member(input: &mut Decoder<'_>) -> Result<(Member, bool), Malformed> {
     let id = input.varint()?;
     let host = String::from_utf8(input.len_prefixed()?.to_vec()).map_err(|_| Malformed)?;
     let priority_thousandths = u32::try_from(input.varint()?).map_err(|_| Malformed)?;
     let flags = input.u8()?;
-    Ok(Member { id, host, priority_thousandths, hidden: flags & 1 != 0, votes: flags & 2 != 0 })
+    let [hidden, votes, has_times] = [1, 2, 4].map(|flag| flags & flag != 0);
+    Ok((Member { id, host, priority_thousandths, hidden, votes }, has_times))
 }
 
 /// The bytes of a vote.
@@ -130,6 +141,19 @@ pub(crate) fn decode_vote(input: &mut Decoder<'_>) -> Result<RaftVote, Malformed
         1 => Ok(RaftVote::new_committed(term, candidate)),
         _ => Err(Malformed),
     }
+}
+
+/// The members of a row by their identities.
+///
+/// # Errors
+/// `Corruption` when the bytes make no sense.
+pub(crate) fn stored_peers(row: Option<(LogId, Vec<u8>)>) -> spinney::Result<BTreeMap<u64, Peer>> {
+    let malformed = |Malformed| {
+        let what = "the members of the set, as they are stored, make no sense";
+        spinney::Error::new(spinney::ErrorKind::Corruption, what)
+    };
+    let members = stored_members(row).map_err(malformed)?;
+    Ok(members.membership().nodes().map(|(identity, peer)| (*identity, peer.clone())).collect())
 }
 
 /// Members with their place, from a row.

@@ -128,6 +128,12 @@ impl RaftLogStorage<Types> for LogStore {
         self.0.rows().set_vote(&bytes).map_err(failed)
     }
 
+    async fn save_committed(&mut self, committed: Option<RaftLogId>) -> Result<(), io::Error> {
+        // Not on the device: what is applied there is known at the next open.
+        committed.iter().for_each(|committed| self.0.committed(place(committed)));
+        Ok(())
+    }
+
     async fn append<I>(&mut self, entries: I, callback: IOFlushed<Types>) -> Result<(), io::Error>
     where
         I: IntoIterator<Item = RaftEntry> + OptionalSend,
@@ -141,8 +147,7 @@ impl RaftLogStorage<Types> for LogStore {
     }
 
     async fn truncate_after(&mut self, last: Option<RaftLogId>) -> Result<(), io::Error> {
-        self.0.truncate_after(last.as_ref().map(place));
-        Ok(())
+        self.0.truncate_after(last.as_ref().map(place)).map_err(failed)
     }
 
     async fn purge(&mut self, log_id: RaftLogId) -> Result<(), io::Error> {

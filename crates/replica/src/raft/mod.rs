@@ -2,7 +2,7 @@
 
 pub(crate) mod appends;
 pub(crate) mod consensus;
-mod convert;
+pub(crate) mod convert;
 mod line;
 mod log_store;
 mod machine;

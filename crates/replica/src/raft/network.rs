@@ -24,10 +24,10 @@ use super::wire::{Request, decode_appended, decode_transferred, decode_voted};
 use crate::base::caller::Caller;
 use crate::base::config::Member;
 
-/// How long a member may take for entries, which it makes durable.
+/// How long a member may take for entries, which it makes durable, at the least.
 const APPEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long it may take to connect to a member.
+/// How long it may take to connect to a member, at the least.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The pauses before an unreachable member is called again.
@@ -52,6 +52,8 @@ pub(crate) struct Network {
     pub(crate) me: u64,
     pub(crate) caller: Arc<dyn Caller>,
     pub(crate) copies: Arc<dyn SendCopy>,
+    /// Where messages take long, so does a connection.
+    pub(crate) election_timeout: Duration,
 }
 
 /// Calls one member.
@@ -65,6 +67,10 @@ pub(crate) struct Client {
 }
 
 impl Network {
+    fn append_timeout(&self) -> Duration {
+        self.election_timeout.max(APPEND_TIMEOUT)
+    }
+
     fn client(&self, target: u64, peer: &Peer) -> Client {
         Client { network: self.clone(), target, member: peer.member.clone(), line: None }
     }
@@ -100,7 +106,8 @@ impl Client {
         if !matches!(reply, Ok(Ok(_))) {
             self.line = None;
         }
-        Some(reply.map_err(|error| self.failed(RPCTypes::AppendEntries, &error, APPEND_TIMEOUT)))
+        let timeout = self.network.append_timeout();
+        Some(reply.map_err(|error| self.failed(RPCTypes::AppendEntries, &error, timeout)))
     }
 
     async fn ask<T>(
@@ -147,11 +154,12 @@ impl RaftNetworkV2<Types> for Client {
             // A stream that was given up leaves requests whose replies nobody waits for.
             if !self.line.as_ref().is_some_and(Line::is_idle) {
                 self.line = None;
-                let opened = self.network.caller.open(&self.member, OPEN_TIMEOUT).await;
-                let opened = opened.map_err(|error| self.failed(RPCTypes::AppendEntries, &error, OPEN_TIMEOUT));
+                let timeout = self.network.election_timeout.max(OPEN_TIMEOUT);
+                let opened = self.network.caller.open(&self.member, timeout).await;
+                let opened = opened.map_err(|error| self.failed(RPCTypes::AppendEntries, &error, timeout));
                 self.line = Some(Line::new(opened?, self.target));
             }
-            let sending = Sending::new(requests, APPEND_TIMEOUT);
+            let sending = Sending::new(requests, self.network.append_timeout());
             let replies = stream::unfold((self, sending), |(client, mut sending)| async move {
                 let reply = client.next_reply(&mut sending).await?;
                 Some((reply, (client, sending)))

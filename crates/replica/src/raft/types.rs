@@ -6,7 +6,7 @@ use std::sync::Arc;
 use openraft::impls::leader_id_std;
 
 use super::runtime::Runtime;
-use crate::base::config::Member;
+use crate::base::config::{Member, Times};
 
 openraft::declare_raft_types!(
     /// The types of a member's consensus. The leader's term alone identifies it: there is one in a term.
@@ -44,11 +44,13 @@ pub(crate) struct Peer {
     pub(crate) version: u64,
     /// The identity of the set, the same in all members.
     pub(crate) set_id: [u8; 12],
+    /// The times of the set, the same in all members.
+    pub(crate) times: Option<Times>,
 }
 
 impl Default for Peer {
     fn default() -> Self {
-        Self { member: Member::new(0, "localhost"), version: 1, set_id: [0; 12] }
+        Self { member: Member::new(0, "localhost"), version: 1, set_id: [0; 12], times: None }
     }
 }
 

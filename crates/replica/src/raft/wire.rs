@@ -27,6 +27,8 @@ pub(crate) enum Request {
 pub(crate) const KINDS: std::ops::RangeInclusive<u8> = APPEND..=TRANSFER_LEADER;
 /// The first byte of a request by which a primary sends entries or tells that it leads.
 pub(crate) const APPEND: u8 = 1;
+/// The first bytes of requests of candidates.
+pub(crate) const BALLOTS: std::ops::RangeInclusive<u8> = VOTE..=PRE_VOTE;
 const VOTE: u8 = 2;
 const PRE_VOTE: u8 = 3;
 const TRANSFER_LEADER: u8 = 4;

@@ -161,11 +161,15 @@ impl Applier {
     /// # Errors
     /// `Io` when there is no thread for it; those of the engine.
     pub(crate) fn new(rows: Rows, stored: &StoredEntries, threads: &dyn Threads) -> Result<Self> {
+        let stall = rows.copied()?.map(|_| {
+            let why = "the database is a checkpoint, or another copy, of a member's: it is no member by itself";
+            Stall { at: LogId::default(), why: why.to_owned(), needs_copy: true }
+        });
         let shared = Arc::new(Shared {
             applied: watched::Sender::new(rows.applied()?),
             rows,
             stored: stored.clone(),
-            state: Mutex::default(),
+            state: Mutex::new(State { stall, ..State::default() }),
             target: Mutex::default(),
             begun: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -386,7 +390,7 @@ fn are_short(entries: &[LogEntry]) -> bool {
 
 /// Whether an entry that failed so is tried again.
 fn stalls(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Full | ErrorKind::Timeout | ErrorKind::Corruption)
+    error.is_unchanged() || matches!(error.kind(), ErrorKind::Full | ErrorKind::Timeout | ErrorKind::Corruption)
 }
 
 fn fatal(error: &Error) -> io::Error {
@@ -468,7 +472,8 @@ mod tests {
         for name in ["counts", "position"] {
             database.open_or_create_table(name, TableOptions::default()).unwrap();
         }
-        let applier = Applier::new(Rows::open(&database).unwrap(), &StoredEntries::default(), &*env.threads).unwrap();
+        let applier =
+            Applier::new(Rows::open(&database).unwrap(), &StoredEntries::new(usize::MAX), &*env.threads).unwrap();
         (database, applier)
     }
 

@@ -226,12 +226,13 @@ pub fn install_copy(dir: impl AsRef<Path>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Gives a database that was just put in place of another its member's identity and vote again. It forgets what the
-/// other member had for itself alone, and learns how many documents its collections have.
+/// Gives a database that was just put in place of another its member's identity and vote again, with a new `token` of
+/// the folder. It forgets what the other member had for itself alone, and learns how many documents its collections
+/// have.
 ///
 /// # Errors
 /// Those of the engine and of the file system.
-pub(crate) fn adopt_copy(rows: &Rows) -> spinney::Result<()> {
+pub(crate) fn adopt_copy(rows: &Rows, token: impl FnOnce(&Path) -> spinney::Result<u64>) -> spinney::Result<()> {
     let (path, counts) = (rows.engine().path().join(REPLICA), rows.engine().path().join(COUNTS));
     let failed = |error: &dyn std::fmt::Display| {
         spinney::Error::new(spinney::ErrorKind::Io, format!("{}: {error}", path.display()))
@@ -249,7 +250,7 @@ pub(crate) fn adopt_copy(rows: &Rows) -> spinney::Result<()> {
                 Err(error) => return Err(failed(&error)),
             };
             adopt(rows.engine(), &copied)?;
-            rows.restart_log(input.rest(), identity)?;
+            rows.restart_log(input.rest(), identity, token(rows.engine().path())?)?;
             fs::remove_file(&path).map_err(|error| failed(&error))?;
             match fs::remove_file(&counts) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&error)),

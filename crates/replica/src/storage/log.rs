@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use spinney::base::num::u64_of;
+use spinney::base::num::{u64_of, usize_of};
 use spinney::env::{Next, Threads, Worker};
 use spinney::{Batch, ChangeFeed, Durability, Error, ErrorKind, Lsn, Result};
 
@@ -37,14 +37,27 @@ use super::rows::Rows;
 use super::stored_entries::StoredEntries;
 use crate::entry::log_entry::{LogEntry, LogId, decode_note, encode_note};
 
-/// Bytes of entries in one commit, more or less; a larger entry goes alone.
-const COMMIT_BYTES: usize = 8 << 20;
+/// Bytes of entries in one commit, at the most; a larger entry goes alone.
+const COMMIT_BYTES_MAX: usize = 8 << 20;
+
+/// The part of the engine's memory that the entries of one commit may have; also the part that the newest entries may
+/// have that stay in memory, and those that were written and not applied.
+const MEMORY_PART: u64 = 4;
 
 /// How many commits the worker makes after one of the consensus's thread took long.
 const SLOW_COMMITS: u32 = 64;
 
 /// After what time the worker tries again to write entries for which there was no room.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Why the primary's log cannot take the place of what a member has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Damage {
+    /// The last entry that this member knows to be committed.
+    pub(crate) at: LogId,
+    /// What the primary has, and what this member has.
+    pub(crate) why: String,
+}
 
 /// Told when entries are durable, or why they are not.
 pub(crate) type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
@@ -61,6 +74,8 @@ struct Shared {
     rows: Rows,
     stored: StoredEntries,
     cache_bytes: usize,
+    /// Bytes of entries in one commit, at the most; a larger entry goes alone.
+    commit_bytes: usize,
     /// Whether threads run at the same time.
     concurrent: bool,
     state: Mutex<State>,
@@ -88,6 +103,8 @@ enum Written {
     LacksRoom,
 }
 
+type Waiting = (Arc<LogEntry>, Option<Done>);
+
 #[derive(Default)]
 struct State {
     purged: Option<LogId>,
@@ -95,8 +112,8 @@ struct State {
     cached: CachedEntries,
     /// The last entry of the log, also when it is not cached.
     last: Option<LogId>,
-    /// Entries that wait to be written, with those to tell.
-    waiting: VecDeque<(Vec<Arc<LogEntry>>, Done)>,
+    /// Entries that wait to be written, each with what is called when it and those before it are durable.
+    waiting: VecDeque<Waiting>,
     writer: Writer,
     /// How many commits the worker makes yet, since the device is slow.
     slow: u32,
@@ -106,6 +123,9 @@ struct State {
     lacks: Option<String>,
     /// The first index that may not be durable: entries from there on stay cached.
     undurable: u64,
+    /// The last entry that is known to be committed.
+    committed: Option<LogId>,
+    damage: Option<Damage>,
     points: Points,
     /// Keeps the redo log from the first point on.
     pin: Option<ChangeFeed>,
@@ -123,12 +143,15 @@ impl Log {
     /// # Errors
     /// Those of the engine; `Corruption` when the redo log does not reach back to the entries that were not applied.
     pub(crate) fn open(rows: Rows, cache_bytes: usize, threads: &dyn Threads) -> Result<Self> {
+        let memory = usize_of(rows.engine().options().memory_bytes / MEMORY_PART);
+        let (cache_bytes, commit_bytes) = (cache_bytes.min(memory), COMMIT_BYTES_MAX.min(memory));
         let Recovered { purged, last, points, cached, from } = recover(&rows, cache_bytes)?;
         let undurable = last.map_or(0, |last| last.index + 1);
         let pin = Some(rows.engine().changes(from)?);
-        let state = State { purged, last, points, cached, undurable, pin, ..State::default() };
-        let (stored, concurrent) = (StoredEntries::default(), threads.concurrent());
-        let shared = Arc::new(Shared { rows, stored, cache_bytes, concurrent, state: Mutex::new(state) });
+        let committed = rows.applied()?;
+        let state = State { purged, last, points, cached, undurable, committed, pin, ..State::default() };
+        let (stored, concurrent) = (StoredEntries::new(memory), threads.concurrent());
+        let shared = Arc::new(Shared { rows, stored, cache_bytes, commit_bytes, concurrent, state: Mutex::new(state) });
         let worked = Arc::clone(&shared);
         let worker = threads.worker("replica-log", Box::new(move || worked.work()));
         let worker = worker.map_err(|error| Error::new(ErrorKind::Io, format!("no thread for the log: {error}")))?;
@@ -151,9 +174,9 @@ impl Log {
         (state.purged, state.last.max(state.purged))
     }
 
-    /// Appends entries behind the last one. They can be read when this returns; `done` is called when they are durable.
-    /// Whether the caller has to have them written, by [`Self::write_here`] or [`Self::write_by_worker`]; else that is
-    /// under way.
+    /// Appends entries, of which there is one at least, behind the last one. They can be read when this returns; `done`
+    /// is called when they are durable. Whether the caller has to have them written, by [`Self::write_here`] or
+    /// [`Self::write_by_worker`]; else that is under way.
     #[must_use]
     pub(crate) fn append(&self, entries: Vec<LogEntry>, done: Done) -> bool {
         let entries: Vec<Arc<LogEntry>> = entries.into_iter().map(Arc::new).collect();
@@ -163,7 +186,9 @@ impl Log {
             state.last = Some(entry.id);
             state.cached.push(Arc::clone(entry));
         }
-        state.waiting.push_back((entries, done));
+        let mut waiting = entries.into_iter().rev();
+        let last = waiting.next().map(|entry| (entry, Some(done)));
+        state.waiting.extend(waiting.rev().map(|entry| (entry, None)).chain(last));
         let idle = state.writer == Writer::Nobody;
         if idle {
             state.writer = Writer::Caller;
@@ -210,16 +235,49 @@ impl Log {
         self.shared.state.lock().writer == Writer::Caller
     }
 
+    /// Takes note that the entries up to `id` are committed: they are never given up for others.
+    pub(crate) fn committed(&self, id: LogId) {
+        let mut state = self.shared.state.lock();
+        state.committed = state.committed.max(Some(id));
+    }
+
+    /// Why this log and that of the primary disagree, if they do.
+    pub(crate) fn damage(&self) -> Option<Damage> {
+        self.shared.state.lock().damage.clone()
+    }
+
+    /// Looks at the place of an entry of the primary.
+    ///
+    /// # Errors
+    /// `Corruption` when this log has another entry there, which is committed: see [`Self::truncate_after`].
+    pub(crate) fn check_primary(&self, theirs: LogId) -> Result<()> {
+        let mut state = self.shared.state.lock();
+        // The terms of a log ascend.
+        match state.committed.filter(|at| theirs.index <= at.index && theirs.term > at.term) {
+            Some(at) => Err(state.refuse(at, &theirs.to_string())),
+            None => Ok(()),
+        }
+    }
+
     /// Forgets the entries behind `last`.
-    pub(crate) fn truncate_after(&self, last: Option<LogId>) {
+    ///
+    /// # Errors
+    /// `Corruption` when one of them is committed: this log, or that of the primary, has lost what it had acknowledged.
+    /// Nothing is forgotten then, and [`Self::damage`] tells of it.
+    pub(crate) fn truncate_after(&self, last: Option<LogId>) -> Result<()> {
         let end = last.map_or(0, |last| last.index + 1);
         let mut state = self.shared.state.lock();
         if state.last.is_none_or(|last| last.index < end) {
-            return;
+            return Ok(());
+        }
+        if let Some(at) = state.committed.filter(|committed| committed.index >= end) {
+            let theirs = last.map_or_else(|| "from the first on".to_owned(), |last| format!("behind {last}"));
+            return Err(state.refuse(at, &format!("other entries {theirs}")));
         }
         state.cached.truncate(end);
         state.last = last;
         state.undurable = state.undurable.min(end);
+        Ok(())
     }
 
     /// Gives up the entries up to `id`.
@@ -351,22 +409,16 @@ impl Shared {
 
     /// Makes durable what waits, or its first part. When that was all, the next append needs a writer.
     fn write_waiting(&self) -> Written {
-        let (groups, failure) = {
+        let (taken, failure) = {
             let mut state = self.state.lock();
-            let (mut groups, mut bytes) = (Vec::new(), 0);
-            while bytes < COMMIT_BYTES {
-                let Some((entries, done)) = state.waiting.pop_front() else { break };
-                bytes += entries.iter().map(|entry| entry.bytes()).sum::<usize>();
-                groups.push((entries, done));
-            }
-            (groups, state.failure.clone())
+            (state.take_waiting(self.commit_bytes), state.failure.clone())
         };
-        let entries: Vec<_> = groups.iter().flat_map(|(entries, _)| entries).cloned().collect();
+        let entries: Vec<_> = taken.iter().map(|(entry, _)| Arc::clone(entry)).collect();
         let written =
             match failure.map_or_else(|| self.write(&entries), |failure| Err(Error::new(ErrorKind::Io, failure))) {
-                Err(error) if error.kind() == ErrorKind::Full => {
+                Err(error) if lacks_room(&error) => {
                     let mut state = self.state.lock();
-                    groups.into_iter().rev().for_each(|group| state.waiting.push_front(group));
+                    taken.into_iter().rev().for_each(|waiting| state.waiting.push_front(waiting));
                     state.lacks = Some(error.to_string());
                     return Written::LacksRoom;
                 }
@@ -377,7 +429,7 @@ impl Shared {
             state.lacks = None;
             state.failure = written.as_ref().err().cloned();
         }
-        for (_, done) in groups {
+        for done in taken.into_iter().filter_map(|(_, done)| done) {
             done(written.clone().map_err(io::Error::other));
         }
         let mut state = self.state.lock();
@@ -413,6 +465,36 @@ impl Shared {
         state.cached.evict(self.cache_bytes, undurable);
         Ok(())
     }
+}
+
+impl State {
+    /// Refuses entries of the primary that are to take the place of others up to `at`, which are committed.
+    fn refuse(&mut self, at: LogId, theirs: &str) -> Error {
+        let why = format!(
+            "the log of the primary has {theirs}; this member knows that its own up to {at} are committed: one of the \
+             two has lost what it had acknowledged"
+        );
+        let damage = self.damage.get_or_insert(Damage { at, why });
+        Error::new(ErrorKind::Corruption, damage.why.clone())
+    }
+
+    /// Takes the first entries that wait: as many as have up to `bytes_max` together, and one at least.
+    fn take_waiting(&mut self, bytes_max: usize) -> Vec<Waiting> {
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        while let Some((entry, _)) = self.waiting.front()
+            && (taken.is_empty() || bytes + entry.bytes() <= bytes_max)
+        {
+            bytes += entry.bytes();
+            taken.extend(self.waiting.pop_front());
+        }
+        taken
+    }
+}
+
+/// Whether the engine refused entries for want of space, memory or descriptors, and has nothing of them: they can be
+/// written later. Any other error of a write is a failure of the disk.
+fn lacks_room(error: &Error) -> bool {
+    error.kind() == ErrorKind::Full || error.is_unchanged()
 }
 
 fn gone(index: u64) -> Error {
@@ -494,6 +576,48 @@ mod tests {
         let (_database, log) = open(&machine);
         let entries = log.read(0..u64::MAX, usize::MAX).unwrap();
         assert!(entries.len() <= 2, "{entries:?}");
+    }
+
+    /// A member with little memory ended when it got what it had missed: a commit of the engine had up to 8 MiB of it
+    /// and the whole append that came to more, whatever the memory was.
+    #[test]
+    fn entries_are_written_by_commits_that_fit_the_memory_and_one_that_is_larger_goes_alone() {
+        let machine = SimEnv::new(5);
+        let options = Options::default().memory_bytes(1 << 20);
+        let open = || {
+            let env = machine.env();
+            let database = Database::builder("/db").options(options.clone()).env(env.clone()).open().unwrap();
+            let log = Log::open(Rows::open(&database).unwrap(), 64 << 20, &*env.threads).unwrap();
+            (database, log)
+        };
+        let (database, log) = open();
+        let from = database.log_end();
+        let entry = |index, bytes| {
+            let id = LogId { index, ..LogId::default() };
+            LogEntry { id, kind: EntryKind::Change, payload: vec![7; bytes].into() }
+        };
+        let (sender, told) = mpsc::channel();
+        for (group, bytes) in [(0, 100 << 10), (1, 100), (2, 2 << 20)] {
+            let (sender, first) = (sender.clone(), group * 20);
+            let entries = (first..first + 20).map(|index| entry(index, bytes)).collect();
+            // The first append is to be written by this thread.
+            let is_idle = log.append(entries, Box::new(move |written| sender.send((group, written.is_ok())).unwrap()));
+            assert_eq!(is_idle, group == 0);
+        }
+        while log.write_here() {}
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [(0, true), (1, true), (2, true)]);
+        let notes = database.changes(from).unwrap().map(|commit| decode_note(commit.unwrap().note()).unwrap());
+        for entries in notes {
+            let bytes: usize = entries.iter().map(LogEntry::bytes).sum();
+            assert!(bytes <= 256 << 10 || entries.len() == 1, "{} entries of {bytes} bytes", entries.len());
+        }
+        let cached = log.shared.state.lock().cached.first();
+        assert!(cached.is_none_or(|first| first >= 58), "the newest entries in memory are limited, too: {cached:?}");
+        assert_eq!(log.read(0..u64::MAX, usize::MAX).unwrap().len(), 60);
+        drop(log);
+        database.close().unwrap();
+        let (_database, log) = open();
+        assert_eq!(log.read(0..u64::MAX, usize::MAX).unwrap().len(), 60);
     }
 
     #[test]

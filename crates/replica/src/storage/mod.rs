@@ -3,6 +3,7 @@
 pub(crate) mod applier;
 pub(crate) mod cached_entries;
 pub(crate) mod copies;
+pub(crate) mod identity;
 pub(crate) mod log;
 pub(crate) mod points;
 pub(crate) mod recovery;

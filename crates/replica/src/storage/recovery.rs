@@ -32,7 +32,8 @@ pub(crate) fn recover(rows: &Rows, cache_bytes: usize) -> Result<Recovered> {
     let (applied, appended) = (rows.applied()?, rows.appended()?);
     let (mut purged, mut from) = match rows.purged()? {
         Some((id, from)) => (Some(id), from),
-        None => (None, engine.log_start()),
+        // What is before is of the member of whose directory the database is a copy.
+        None => (None, rows.copied()?.unwrap_or_else(|| engine.log_start())),
     };
     let feed = match engine.changes(from) {
         Err(error) if error.kind() == ErrorKind::Gone => {

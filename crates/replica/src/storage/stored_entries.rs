@@ -8,13 +8,15 @@ use spinney::StoredNote;
 
 use crate::entry::log_entry::{EntryKind, LogEntry, LogId};
 
-/// Bytes of entries that are remembered, more or less. Entries that come while there are more are written again by the
-/// commits that apply them, as are those of an earlier open and those of a segment of the redo log that is full.
+/// Bytes of entries that are remembered, more or less, where the memory of the engine allows for as many. Entries that
+/// come while there are more are written again by the commits that apply them, as are those of an earlier open and
+/// those of a segment of the redo log that is full.
 const BYTES_MAX: usize = 16 << 20;
 
 /// Entries with their notes. Cheap to clone: what is written and what applies share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct StoredEntries {
+    bytes_max: usize,
     state: Arc<Mutex<State>>,
 }
 
@@ -33,6 +35,11 @@ pub(crate) struct Stored {
 }
 
 impl StoredEntries {
+    /// None yet, and at most so many bytes of them.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max: bytes_max.min(BYTES_MAX), state: Arc::default() }
+    }
+
     /// Notes that a note holds entries, each with where its payload begins. They take the place of those that had their
     /// indexes, and of all behind.
     pub(crate) fn add<'a>(&self, note: &Arc<StoredNote>, entries: impl Iterator<Item = (&'a LogEntry, usize)>) {
@@ -40,7 +47,7 @@ impl StoredEntries {
         for (entry, payload_at) in entries {
             let replaced = state.entries.split_off(&entry.id.index);
             state.bytes -= replaced.values().map(|(_, _, bytes)| bytes).sum::<usize>();
-            if entry.kind == EntryKind::Change && state.bytes < BYTES_MAX {
+            if entry.kind == EntryKind::Change && state.bytes < self.bytes_max {
                 let stored = Stored { note: Arc::clone(note), payload_at };
                 state.bytes += entry.bytes();
                 state.entries.insert(entry.id.index, (entry.id, stored, entry.bytes()));
@@ -76,7 +83,7 @@ mod tests {
             LogEntry { id: LogId { term, index }, kind, payload }
         };
         let change = |term, index| entry(term, index, EntryKind::Change, 5);
-        let stored = StoredEntries::default();
+        let stored = StoredEntries::new(usize::MAX);
         let add = |entries: &[LogEntry]| stored.add(&note, entries.iter().zip([10, 20, 30]));
         add(&[change(1, 4), entry(1, 5, EntryKind::Blank, 0), change(1, 6)]);
         add(&[change(2, 6)]);

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that cannot go on has failed, and waits")]
 
+mod directories;
 mod failover;
 mod members;
 mod mesh;

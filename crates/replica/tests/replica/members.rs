@@ -132,6 +132,33 @@ fn a_member_that_lacks_more_than_the_log_holds_gets_a_copy() {
     set.check_equal();
 }
 
+/// It ended when it got entries that its primary had gathered with more memory.
+#[test]
+fn a_member_with_the_least_memory_gets_what_it_missed_and_what_is_larger_than_its_memory() {
+    let mut set = Set::initiated(3);
+    let primary = set.insert_by_primary(0);
+    let behind = (primary + 1) % 3;
+    set.check_equal();
+    set.close(behind, Duration::ZERO);
+    let insert = |set: &Set, id: i32, bytes: usize| {
+        let filler = "x".repeat(bytes);
+        // A slow machine may have another primary meanwhile.
+        while set.insert_thing(set.primary(), id, &filler).is_err() {}
+    };
+    (0..24).for_each(|id| insert(&set, id, 1 << 20));
+    insert(&set, 24, 15 << 20);
+    set.memory_bytes = 1 << 20;
+    set.open(behind);
+    set.insert_by_primary(1);
+    set.check_equal();
+    insert(&set, 25, 15 << 20);
+    set.insert_by_primary(2);
+    set.check_equal();
+    let copied = set.member(behind).database.collection("app.things").unwrap().unwrap();
+    assert!(copied.validate().unwrap().is_valid() && copied.count().unwrap() == 26);
+    assert_eq!(set.member(behind).node.status().apply_failures, 0);
+}
+
 #[test]
 fn a_set_begins_with_the_data_of_its_first_member() {
     let mut set = Set::empty(64 << 20);

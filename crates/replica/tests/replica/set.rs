@@ -1,5 +1,6 @@
 //! A set of members, each with a database of its own.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,8 @@ pub(crate) struct Set {
     dir: tempfile::TempDir,
     /// What each member keeps of its log.
     log_keep_bytes: u64,
+    /// The memory of members that are opened from now on.
+    pub(crate) memory_bytes: u64,
     pub(crate) members: Vec<Option<Running>>,
 }
 
@@ -63,7 +66,8 @@ impl Set {
 
     /// A set without members.
     pub(crate) fn empty(log_keep_bytes: u64) -> Self {
-        Self { mesh: Mesh::default(), dir: tempfile::tempdir().unwrap(), log_keep_bytes, members: Vec::new() }
+        let (mesh, dir) = (Mesh::default(), tempfile::tempdir().unwrap());
+        Self { mesh, dir, log_keep_bytes, memory_bytes: 256 << 20, members: Vec::new() }
     }
 
     /// Members of a set that has a primary.
@@ -80,15 +84,20 @@ impl Set {
 
     /// Opens a member that does not run.
     pub(crate) fn open(&mut self, at: usize) {
-        let host = host(at);
-        let options = spinney::Options::default().memory_bytes(256 << 20).log_keep_bytes(256 << 20);
-        let engine = spinney::Database::open(self.path(at), options).unwrap();
-        let settings = Settings::new("rs0", &host).log_keep_bytes(self.log_keep_bytes);
-        let node = Node::open(&engine, settings, self.mesh.link(&host)).unwrap();
+        let running = self.start(&self.path(at), &host(at)).unwrap();
+        self.mesh.put(&running.host, running.node.clone());
+        self.members[at] = Some(running);
+    }
+
+    /// Starts a member with a directory, whom the others do not reach.
+    pub(crate) fn start(&self, dir: &Path, host: &str) -> spinney_replica::Result<Running> {
+        let options = spinney::Options::default().memory_bytes(self.memory_bytes).log_keep_bytes(256 << 20);
+        let engine = spinney::Database::open(dir, options).unwrap();
+        let settings = Settings::new("rs0", host).log_keep_bytes(self.log_keep_bytes);
+        let node = Node::open(&engine, settings, self.mesh.link(host))?;
         let database = Database::with_committer(engine, Arc::new(System), node.committer()).unwrap();
         node.run(&database).unwrap();
-        self.mesh.put(&host, node.clone());
-        self.members[at] = Some(Running { host, node, database });
+        Ok(Running { host: host.to_owned(), node, database })
     }
 
     /// Ends a member, which hands over when `within` is not zero.
@@ -155,6 +164,15 @@ impl Set {
     pub(crate) fn insert(&self, at: usize, id: i32) -> spinney_document::Result<()> {
         let people = self.member(at).database.collection_or_create("app.people")?;
         people.insert_one(doc! {"_id": id, "name": "Ada"}.view()).map(drop)
+    }
+
+    /// Puts a large document on a member, in the place of the one with its `_id`.
+    pub(crate) fn insert_thing(&self, at: usize, id: i32, filler: &str) -> spinney_document::Result<()> {
+        let things = self.member(at).database.collection_or_create("app.things")?;
+        match things.insert_one(doc! {"_id": id, "filler": filler}.view()) {
+            Err(error) if error.code().number() == 11000 => Ok(()),
+            inserted => inserted.map(drop),
+        }
     }
 
     /// Inserts a document as a client does, which tries again when the primary changes; the primary.

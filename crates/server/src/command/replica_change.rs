@@ -49,11 +49,15 @@ pub fn initiate(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     };
     let given = call.fields().value(call.name).and_then(|value| value.as_document()).filter(|given| !given.is_empty());
     let host = replica.node.settings().host.as_str();
-    let members = match given {
-        Some(given) => first_members(replica_config::parse(set, given)?, host)?,
-        None => vec![Member::new(0, host)],
+    let (members, times) = match given {
+        Some(given) => {
+            let told = replica_config::parse(set, given)?;
+            let times = told.times();
+            (first_members(told, host)?, times)
+        }
+        None => (vec![Member::new(0, host)], None),
     };
-    replica.node.initiate(members)?;
+    replica.node.initiate_with_times(members, times)?;
     let mut reply = DocumentBuilder::new();
     if given.is_none() {
         reply.append("info2", "no configuration specified. Using a default configuration for the set");
@@ -137,7 +141,8 @@ fn next(current: &Config, told: Told) -> Result<Config> {
         let what = "New and old configurations differ in replica set ID";
         return Err(incompatible(format!("{what}; old was {old}, and new is {new}")));
     }
-    Ok(Config { version, set_id: current.set_id, members: told.members })
+    let times = told.times();
+    Ok(Config { version, set_id: current.set_id, times, members: told.members })
 }
 
 /// `replSetStepDown`.
@@ -185,7 +190,8 @@ mod tests {
     use super::*;
 
     fn told(version: i64, set_id: Option<[u8; 12]>) -> Told {
-        Told { version, members: vec![Member::new(0, "127.0.0.1:1"), Member::new(1, "b:1")], set_id }
+        let members = vec![Member::new(0, "127.0.0.1:1"), Member::new(1, "b:1")];
+        Told { version, members, set_id, heartbeat_ms: None, election_timeout_ms: None }
     }
 
     #[test]
@@ -206,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_configuration_follows_on_an_older_one_of_the_same_set() {
-        let current = Config { version: 3, set_id: [7; 12], members: Vec::new() };
+        let current = Config { version: 3, set_id: [7; 12], times: None, members: Vec::new() };
         for set_id in [None, Some([7; 12])] {
             let next = next(&current, told(5, set_id)).unwrap();
             assert_eq!((next.version, next.set_id, next.members.len()), (5, [7; 12], 2));

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use spinney_document::base::num::nearest_f64;
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, ObjectId, Value};
 use spinney_document::{Error, ErrorCode, Result};
-use spinney_replica::{Config, Member};
+use spinney_replica::{Config, Member, Times};
 
 use crate::base::fields::{Fields, truth, whole, wrong_type};
 use crate::peer::address::with_port;
@@ -18,13 +18,8 @@ const ID_MAX: i64 = 255;
 
 /// The settings that are numbers, and cannot be changed: with MongoDB's defaults, which configurations that were copied
 /// from MongoDB have.
-const FIXED_SETTINGS: [(&str, i64); 5] = [
-    ("electionTimeoutMillis", 10_000),
-    ("heartbeatIntervalMillis", 2000),
-    ("heartbeatTimeoutSecs", 10),
-    ("catchUpTimeoutMillis", -1),
-    ("catchUpTakeoverDelayMillis", 30_000),
-];
+const FIXED_SETTINGS: [(&str, i64); 3] =
+    [("heartbeatTimeoutSecs", 10), ("catchUpTimeoutMillis", -1), ("catchUpTakeoverDelayMillis", 30_000)];
 
 /// A configuration as a client tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +30,31 @@ pub struct Told {
     pub members: Vec<Member>,
     /// The identity of the set, if it is told.
     pub set_id: Option<[u8; 12]>,
+    /// The time between heartbeats in milliseconds, if it is told.
+    pub heartbeat_ms: Option<u64>,
+    /// The election timeout in milliseconds, if it is told.
+    pub election_timeout_ms: Option<u64>,
+}
+
+/// The settings of a configuration that can be told.
+#[derive(Clone, Copy, Debug, Default)]
+struct ToldSettings {
+    set_id: Option<[u8; 12]>,
+    heartbeat_ms: Option<u64>,
+    election_timeout_ms: Option<u64>,
+}
+
+impl Told {
+    /// The times that are told; nothing for those that members have of themselves.
+    #[must_use]
+    pub fn times(&self) -> Option<Times> {
+        let Times { heartbeat_ms, election_timeout_ms } = Times::default();
+        let times = Times {
+            heartbeat_ms: self.heartbeat_ms.unwrap_or(heartbeat_ms),
+            election_timeout_ms: self.election_timeout_ms.unwrap_or(election_timeout_ms),
+        };
+        (times != Times::default()).then_some(times)
+    }
 }
 
 fn invalid(what: impl Into<String>) -> Error {
@@ -61,7 +81,10 @@ pub fn document(set: &str, term: u64, config: &Config) -> DocumentBuf {
         document.append("secondaryDelaySecs", 0_i64).append("votes", i32::from(member.votes)).close();
     }
     document.close().append("protocolVersion", 1_i64).append("writeConcernMajorityJournalDefault", true);
-    document.open_document("settings").append("replicaSetId", ObjectId::from_bytes(config.set_id)).close();
+    let Times { heartbeat_ms, election_timeout_ms } = config.times.unwrap_or_default();
+    document.open_document("settings").append("heartbeatIntervalMillis", number(heartbeat_ms));
+    document.append("electionTimeoutMillis", number(election_timeout_ms));
+    document.append("replicaSetId", ObjectId::from_bytes(config.set_id)).close();
     document.finish()
 }
 
@@ -70,10 +93,10 @@ pub fn document(set: &str, term: u64, config: &Config) -> DocumentBuf {
 /// # Errors
 /// `InvalidReplicaSetConfig` (93) for what makes no sense, for another set, for two members with one id or address, and
 /// for what is not supported: arbiters, tags, members that follow with a delay or that have no indexes, and settings of
-/// times and write concerns with other values than MongoDB's defaults. `TypeMismatch` (14).
+/// catching up and write concerns with other values than MongoDB's defaults. `TypeMismatch` (14).
 pub fn parse(set: &str, document: Document<'_>) -> Result<Told> {
     let fields = Fields::new("config", document);
-    let mut set_id = None;
+    let mut told = ToldSettings::default();
     for element in document.elements() {
         let value = element.value;
         match &*element.name.to_str_lossy() {
@@ -81,7 +104,7 @@ pub fn parse(set: &str, document: Document<'_>) -> Result<Told> {
             "settings" if value.is_nullish() => {}
             "settings" => {
                 let settings = value.as_document().ok_or_else(|| wrong_type("config", "settings", &value, "object"))?;
-                set_id = set_id_of(settings)?;
+                told = settings_of(settings)?;
             }
             "protocolVersion" if whole(&value) == Some(1) => {}
             "protocolVersion" => return Err(only("protocolVersion", "1", &value)),
@@ -102,7 +125,9 @@ pub fn parse(set: &str, document: Document<'_>) -> Result<Told> {
     let mut members = members.collect::<Result<Vec<_>>>()?;
     check_unique(&members)?;
     members.sort_by_key(|member| member.id);
-    Ok(Told { version: fields.number("version")?.unwrap_or(1), members, set_id })
+    let ToldSettings { set_id, heartbeat_ms, election_timeout_ms } = told;
+    let version = fields.number("version")?.unwrap_or(1);
+    Ok(Told { version, members, set_id, heartbeat_ms, election_timeout_ms })
 }
 
 /// The error of a field that has one value only.
@@ -110,9 +135,9 @@ fn only(name: &str, possible: &str, given: &Value<'_>) -> Error {
     invalid(format!("{name} cannot be changed: it is {possible}, not {given}"))
 }
 
-/// The identity of the set in the settings of a configuration, of which no other can be changed.
-fn set_id_of(settings: Document<'_>) -> Result<Option<[u8; 12]>> {
-    let mut set_id = None;
+/// The settings of a configuration that can be told; others have one value only.
+fn settings_of(settings: Document<'_>) -> Result<ToldSettings> {
+    let mut told = ToldSettings::default();
     for element in settings.elements() {
         let (name, value) = (element.name.to_str_lossy(), element.value);
         let refused = |possible: &str| Err(only(&format!("settings.{name}"), possible, &value));
@@ -130,14 +155,22 @@ fn set_id_of(settings: Document<'_>) -> Result<Option<[u8; 12]>> {
                 return refused("{w: 1, wtimeout: 0}");
             }
             "replicaSetId" => match value {
-                Value::ObjectId(id) => set_id = Some(id.bytes()),
+                Value::ObjectId(id) => told.set_id = Some(id.bytes()),
                 _ => return Err(wrong_type("config", "settings.replicaSetId", &value, "objectId")),
             },
+            "heartbeatIntervalMillis" => told.heartbeat_ms = Some(millis(&name, &value)?),
+            "electionTimeoutMillis" => told.election_timeout_ms = Some(millis(&name, &value)?),
             "chainingAllowed" | "getLastErrorModes" | "getLastErrorDefaults" => {}
             other => return Err(invalid(format!("the field 'settings.{other}' is not supported"))),
         }
     }
-    Ok(set_id)
+    Ok(told)
+}
+
+/// A time of the settings. What is out of range is refused by the member.
+fn millis(name: &str, value: &Value<'_>) -> Result<u64> {
+    let millis = whole(value).and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0);
+    millis.ok_or_else(|| invalid(format!("settings.{name} is a whole number of milliseconds, not {value}")))
 }
 
 /// Whether a write concern is that of writes which tell none, as old configurations have it.
@@ -233,8 +266,15 @@ mod tests {
         members[1].priority_thousandths = 0;
         members[2].votes = false;
         members[2].priority_thousandths = 0;
-        let config = Config { version: 4, set_id: [7; 12], members };
+        let times = Some(Times { heartbeat_ms: 2000, election_timeout_ms: 10_000 });
+        let config = Config { version: 4, set_id: [7; 12], times, members };
         let told = parse("rs0", document("rs0", 3, &config).view()).unwrap();
+        assert_eq!(told.times(), times);
+        let default = Config { times: None, ..config.clone() };
+        let shown = document("rs0", 3, &default);
+        let settings = shown.view().get("settings").and_then(|settings| settings.as_document()).unwrap();
+        assert_eq!(settings.get("electionTimeoutMillis"), Some(Value::Int32(500)));
+        assert_eq!(parse("rs0", shown.view()).unwrap().times(), None);
         assert_eq!((told.version, told.members, told.set_id), (4, config.members.clone(), Some([7; 12])));
         // A shell that adds 1 to a number of 64 bits gets a text.
         let shown = document("rs0", 3, &config);
@@ -278,14 +318,16 @@ mod tests {
             |more: &str| parsed(&format!(r#"{{"_id": "rs0", "members": [{{"_id": 1, "host": "a:1"}}], {more}}}"#));
         let copied = r#""term": 12, "protocolVersion": 1, "writeConcernMajorityJournalDefault": true, "settings": {
             "chainingAllowed": true, "heartbeatIntervalMillis": 2000, "heartbeatTimeoutSecs": 10,
-            "electionTimeoutMillis": 10000, "catchUpTimeoutMillis": -1, "catchUpTakeoverDelayMillis": 30000,
+            "electionTimeoutMillis": 10000.0, "catchUpTimeoutMillis": -1, "catchUpTakeoverDelayMillis": 30000,
             "getLastErrorModes": {}, "getLastErrorDefaults": {"w": 1, "wtimeout": 0},
             "replicaSetId": {"$oid": "0102030405060708090a0b0c"}}"#;
-        assert_eq!(with(copied).unwrap().set_id, Some([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]));
+        let told = with(copied).unwrap();
+        assert_eq!(told.set_id, Some([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]));
+        assert_eq!(told.times(), Some(Times { heartbeat_ms: 2000, election_timeout_ms: 10_000 }));
         assert_eq!(with(r#""settings": null"#).unwrap().set_id, None);
         for (setting, possible) in [
-            (r#""electionTimeoutMillis": 5000"#, "it is 10000, not 5000"),
-            (r#""heartbeatIntervalMillis": 1000"#, "it is 2000, not 1000"),
+            (r#""electionTimeoutMillis": 0"#, "a whole number of milliseconds, not 0"),
+            (r#""heartbeatIntervalMillis": 1.5"#, "a whole number of milliseconds, not 1.5"),
             (r#""heartbeatTimeoutSecs": 11"#, "it is 10, not 11"),
             (r#""catchUpTimeoutMillis": 0"#, "it is -1, not 0"),
             (r#""catchUpTakeoverDelayMillis": "x""#, "it is 30000, not"),

@@ -271,7 +271,12 @@ fn append_own(reply: &mut DocumentBuilder, call: &Call<'_>, replica: &Replica, s
     }
     let source = status.primary.filter(|primary| *primary != member.id);
     let source = source.and_then(|primary| status.config.as_ref()?.by_id(primary));
-    append_tail(reply, status, member, (status.failure.as_deref().unwrap_or_default(), source));
+    append_tail(
+        reply,
+        status,
+        member,
+        (status.failure.as_deref().or(status.problem.as_deref()).unwrap_or_default(), source),
+    );
     reply.append("self", true).close();
 }
 
@@ -320,7 +325,7 @@ pub(super) fn config_document(server: &Server) -> Result<DocumentBuf> {
     match server.replica() {
         None => {
             let members = vec![Member::new(0, server.topology.address())];
-            Ok(replica_config::document(set, 1, &Config { version: 1, set_id: [0; 12], members }))
+            Ok(replica_config::document(set, 1, &Config { version: 1, set_id: [0; 12], times: None, members }))
         }
         Some(replica) => {
             let status = replica.node.status();

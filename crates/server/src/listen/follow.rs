@@ -19,6 +19,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// How long a copy of the database may take to be complete when all its files are there.
 const COPY: Duration = Duration::from_secs(5);
 
+/// How long a primary leaves the others to take new times.
+const TIMES: Duration = Duration::from_secs(5);
+
 /// After what time a warning that did not change is logged again.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
@@ -29,6 +32,7 @@ const ASK: Duration = Duration::from_secs(1);
 pub(super) fn follow(server: &Arc<Server>, replica: &Replica) {
     let (mut known, mut told) = (Arc::new(replica.node.status()), Told::default());
     publish(server, None, &known);
+    let mut changed_at = None;
     while !server.topology.is_ending() {
         let status = Arc::new(replica.node.wait_for_change(known.change, PAUSE));
         replica.note(&status);
@@ -38,15 +42,27 @@ pub(super) fn follow(server: &Arc<Server>, replica: &Replica) {
         if let Some(why) = status.given_up.as_deref().filter(|why| told.is_due(why, monotonic())) {
             server.log.warning("the member leaves the lead to another one", &[("why", why)]);
         }
+        tell_problems(server, &status, &mut told);
         if status.change != known.change {
             publish(server, Some(&known), &status);
             known = Arc::clone(&status);
+        }
+        if status.times_changed && !server.ending.is_asked() && began_to_change(&status, &mut changed_at) {
+            server.log.info("the set has other times for heartbeats and elections: the database is opened again", &[]);
+            server.ending.ask();
+            return;
         }
         if !server.ending.is_asked() && (status.copy_received || status.role == Role::Failed) {
             give_up(server, replica);
             return;
         }
     }
+}
+
+/// Whether a member takes the new times of its set now: a primary hands over when the others have taken them.
+fn began_to_change(status: &Status, changed_at: &mut Option<Instant>) -> bool {
+    let since = changed_at.get_or_insert_with(monotonic);
+    status.role != Role::Primary || monotonic().duration_since(*since) >= TIMES
 }
 
 /// Logs why the member applies no entries.
@@ -60,6 +76,16 @@ fn tell_stalled(server: &Server, stalled: &Stalled, told: &mut Told) {
     if told.is_due(&format!("{index} {next}"), monotonic()) {
         let fields = [("index", &*index), ("why", &*stalled.why), ("next", next)];
         server.log.warning("an entry of the replicated log cannot be applied", &fields);
+    }
+}
+
+/// Logs what is to be done about this member, and about others.
+fn tell_problems(server: &Server, status: &Status, told: &mut Told) {
+    let others = status.members.iter().filter_map(|member| member.refused.as_ref());
+    for what in status.problem.iter().chain(others) {
+        if told.is_due(what, monotonic()) {
+            server.log.warning("a member of the replica set is not what the set takes it for", &[("what", what)]);
+        }
     }
 }
 
@@ -99,6 +125,9 @@ fn publish(server: &Server, before: Option<&Status>, status: &Arc<Status>) {
     }
 }
 
+/// How long a member that would form a set alone waits for one that counts on it: its files may be gone.
+const NAMED: Duration = Duration::from_secs(3);
+
 /// Forms the set of the members that the server was started with, when this is the first of them and none of them is
 /// part of a set already: otherwise the primary makes this member part of its set.
 pub(super) fn form(server: &Arc<Server>, replica: &Replica) {
@@ -109,6 +138,9 @@ pub(super) fn form(server: &Arc<Server>, replica: &Replica) {
             server.log.info("the member waits for another one, which forms the replica set", &[("member", first)]);
         }
         return;
+    }
+    if replica.first_members.len() == 1 && replica.node.status().role == Role::Uninitiated {
+        server.ending.wait(NAMED);
     }
     while !server.topology.is_ending() && replica.node.status().role == Role::Uninitiated {
         let others: Vec<_> = replica.first_members.iter().filter(|member| member.host != own).collect();

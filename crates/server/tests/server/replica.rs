@@ -74,8 +74,8 @@ fn a_set_begins_with_a_configuration_that_names_this_server_and_says_nothing_tha
         (config(1, &[&other], ""), "--advertise".to_owned()),
         (config(2, &[own], ""), "must have version 1, but found 2".to_owned()),
         (
-            config(1, &[own], r#", "settings": {"electionTimeoutMillis": 5000}"#),
-            "settings.electionTimeoutMillis cannot be changed: it is 10000, not 5000".to_owned(),
+            config(1, &[own], r#", "settings": {"electionTimeoutMillis": 200}"#),
+            "the election timeout is at least three times the time between heartbeats".to_owned(),
         ),
         (config(1, &[own], r#", "protocolVersion": 0"#), "protocolVersion".to_owned()),
         (config(1, &[own, own], ""), format!("members.0.host == members.1.host == {own}")),

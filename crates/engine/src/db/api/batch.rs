@@ -213,6 +213,15 @@ impl Batch {
         self
     }
 
+    /// Lets the batch be larger than a quarter of [`Options::memory_bytes`](crate::Options::memory_bytes), for changes
+    /// that cannot be split, such as those of a transaction that other machines have committed. The commit waits for
+    /// memory like any other. Its changes then take memory beyond `memory_bytes` until they are flushed, which begins
+    /// at once.
+    pub const fn exceeds_memory(&mut self) -> &mut Self {
+        self.changes.set_exceeds_memory();
+        self
+    }
+
     /// Adds a change such as a [record](crate::decode_record) or the change feed has it, of a table that may have
     /// another id here.
     ///

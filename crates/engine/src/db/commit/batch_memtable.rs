@@ -216,6 +216,39 @@ mod tests {
         assert_eq!(db.snapshot().get(&table, key(5)).unwrap().as_deref(), Some(&[7; 100][..]));
     }
 
+    /// A member of a replica set ended with less memory than its primary had.
+    #[test]
+    fn a_batch_that_cannot_be_split_and_a_note_may_be_larger_than_memory_allows() {
+        for layout in LAYOUTS {
+            let sim = SimEnv::new(3);
+            let db = open(&sim);
+            let table = db.create_table("t", TableOptions { layout, ..TableOptions::default() }).unwrap();
+            let fill = |value: u8| {
+                let mut batch = Batch::new();
+                (0..120).for_each(|number| batch.put(&table, key(number), [value; 100_000]));
+                batch
+            };
+            let mut batch = fill(1);
+            let refused = db.write_with(&batch, Durability::Sync).unwrap_err();
+            assert!(refused.kind() == ErrorKind::Full && refused.to_string().contains("memory_bytes"), "{refused}");
+            batch.exceeds_memory();
+            db.write_with(&batch, Durability::Sync).unwrap();
+            db.write_with(fill(2).exceeds_memory(), Durability::Sync).unwrap();
+            let mut batch = Batch::new();
+            batch.put(&table, b"a", b"1");
+            batch.note(vec![7; 12 << 20]);
+            db.write_with(&batch, Durability::Sync).unwrap();
+            let has_all = |table: &Table| {
+                let found: Vec<_> = table.range(..).map(Result::unwrap).collect();
+                found.len() == 121 && found[1..].iter().all(|(_, value)| value.iter().all(|byte| *byte == 2))
+            };
+            assert!(has_all(&table), "{layout:?}");
+            drop((table, batch, db));
+            sim.power_crash(CrashProfile::Strict);
+            assert!(has_all(&open(&sim).table("t").unwrap().unwrap()), "{layout:?}, opened again");
+        }
+    }
+
     /// It poisoned the database, in the middle of the log's record.
     #[test]
     fn a_large_batch_without_room_in_the_log_is_refused_and_harms_nothing() {

@@ -176,7 +176,7 @@ impl CommitPipeline {
         // Kept to the end: what waited for memory has its share until the memtables hold it.
         let _admission = self.throttle.admit(&changes)?;
         let large_bytes = self.large_bytes();
-        if u64_of(changes.bytes()) < large_bytes {
+        if u64_of(changes.memtable_bytes()) < large_bytes {
             let tombstones = &NewTombstones::of(&changes, tables);
             let writes = WriteSet { changes: &changes, tables, sorted: &[], tombstones };
             return self.write(writes, durability, seen).map(Some);

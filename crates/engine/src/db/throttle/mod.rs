@@ -64,12 +64,12 @@ impl Throttle {
     /// commit that had to wait for memory keeps its share of it until the admission is dropped.
     ///
     /// # Errors
-    /// `Full` when the commit is larger than memory allows, and when the disk has no room for what would have to be
-    /// flushed; `Closed` and `Poisoned` when the database is while the commit waits.
+    /// `Full` when the commit is larger than memory allows and not declared to be, and when the disk has no room for
+    /// what would have to be flushed; `Closed` and `Poisoned` when the database is while the commit waits.
     pub(crate) fn admit(&self, changes: &Changes) -> Result<Option<Admission<'_>>> {
-        let bytes = u64_of(changes.bytes());
+        let bytes = u64_of(changes.memtable_bytes());
         let most = self.budget.batch_bytes_max();
-        if bytes > most {
+        if bytes > most && !changes.exceeds_memory() {
             let message =
                 format!("a commit of {bytes} bytes is larger than memory_bytes allows (a quarter of it, {most} bytes)");
             return Err(Error::new(ErrorKind::Full, message));
@@ -96,7 +96,7 @@ impl Throttle {
         if !self.space.is_tight.load(Ordering::Relaxed) || changes.makes_room() {
             return Ok(());
         }
-        let missing = self.missing_space(self.budget.memtable_bytes() + u64_of(changes.bytes()));
+        let missing = self.missing_space(self.budget.memtable_bytes() + u64_of(changes.memtable_bytes()));
         if missing == 0 {
             return Ok(());
         }

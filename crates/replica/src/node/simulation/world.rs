@@ -521,7 +521,7 @@ async fn begin(world: &Arc<World>) {
         open(world, at).await;
     }
     let all = (0..world.count()).map(|at| Member::new(u64::try_from(at).unwrap(), host(at))).collect();
-    world.member(0).unwrap().core.initiate(all).await.unwrap();
+    world.member(0).unwrap().core.initiate(all, None).await.unwrap();
 }
 
 /// Members that fail and clients that go on.
