@@ -3,7 +3,7 @@
 //!
 //! What the process has is counted, so one test runs at a time.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is a failure")]
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "in a test a panic is a failure, and it waits")]
 
 use spinney::env::Env;
 use spinney::{Batch, Database, Durability, ErrorKind, Layout, Lsn, Options, Table, TableOptions};

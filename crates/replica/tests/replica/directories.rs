@@ -27,7 +27,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// A set whose member 1 has an older copy of its directory in `older`, made by `make`. What was written later,
-/// documents 10 to 29, is known to it and to the primary, 0, alone: member 2 was cut off. None of the first two runs any more.
+/// documents 10 to 29, is known to it and to the primary, 0, alone: member 2 was cut off. The first two run no more.
 fn with_older_copy(older: &str, make: impl Fn(&Path, &Path)) -> Set {
     let mut set = Set::new(3);
     let mut members: Vec<_> = (0..3).map(member).collect();

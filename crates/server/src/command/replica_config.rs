@@ -169,7 +169,7 @@ fn settings_of(settings: Document<'_>) -> Result<ToldSettings> {
 
 /// A time of the settings. What is out of range is refused by the member.
 fn millis(name: &str, value: &Value<'_>) -> Result<u64> {
-    let millis = whole(value).and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0);
+    let millis = value.as_exact_i64().and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0);
     millis.ok_or_else(|| invalid(format!("settings.{name} is a whole number of milliseconds, not {value}")))
 }
 
