@@ -77,7 +77,7 @@ fn threads() -> Vec<String> {
 /// The threads of databases that are left: the system lists one for a moment after it was joined.
 fn threads_left() -> Vec<String> {
     let left = (0..100).map(|_| threads()).find(|left| {
-        std::thread::sleep(std::time::Duration::from_millis(if left.is_empty() { 0 } else { 20 }));
+        std::thread::sleep(Duration::from_millis(if left.is_empty() { 0 } else { 20 }));
         left.is_empty()
     });
     left.unwrap_or_else(threads)
