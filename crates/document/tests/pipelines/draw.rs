@@ -17,7 +17,7 @@ pub(crate) struct State {
     pub(crate) is_safe: bool,
     /// The documents and their order are the same each time that no index is there.
     pub(crate) is_fixed: bool,
-    /// An array of the documents has its values in the order of an index.
+    /// An array of the documents has its values in the order of an index, or in none.
     has_loose_array: bool,
     /// Pipelines around this one.
     depth: usize,
@@ -359,7 +359,10 @@ fn group(rng: &mut Rng, state: &mut State) -> String {
             1 => fields += &format!(",'{name}':{{'$sum':'${}'}}", rng.pick(&["n", "a"])),
             2 => fields += &format!(",'{name}':{{'$min':{argument}}}"),
             3 => fields += &format!(",'{name}':{{'$max':{argument}}}"),
-            4 => fields += &format!(",'{name}':{{'$addToSet':{argument}}}"),
+            4 => {
+                state.has_loose_array |= !state.ordered;
+                fields += &format!(",'{name}':{{'$addToSet':{argument}}}");
+            }
             5 => fields += &format!(",'{name}':{{'$avg':'$n'}}"),
             6 => fields += ",'all':{'$push':'$$ROOT'}",
             7 => {
