@@ -386,6 +386,7 @@ fn inner(rng: &mut Rng, state: &mut State, most: usize, from: &str) -> String {
     let stages = stages(rng, &mut within, most);
     state.is_safe &= within.is_safe;
     state.is_fixed &= within.is_fixed;
+    state.has_loose_array |= within.has_loose_array;
     format!("[{}]", stages.join(","))
 }
 
