@@ -549,7 +549,7 @@ impl Catalog {
     /// Those of the engine.
     pub fn database_dropped(&self, database: &str) -> Result<()> {
         let _changing = self.changing.lock();
-        // Whoever applies or repeats a commit finds the change in it.
+        // Written as it is: a set agrees on no commit that writes nothing.
         let number = self.next.load(Ordering::Relaxed).to_le_bytes();
         let told = Some(database_event("dropDatabase", database));
         self.commit(told, |txn, _| Ok(txn.makes_room().put(&self.table, NUMBER_KEY, number)?)).map(drop)

@@ -28,6 +28,9 @@ const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// How long another member may take to say whether it is part of a set.
 const ASK: Duration = Duration::from_secs(1);
 
+/// How long a member that would form a set alone waits for one that counts on it: its files may be gone.
+const NAMED: Duration = Duration::from_secs(3);
+
 /// Publishes what the member is until the server ends, and ends the server when the member cannot go on.
 pub(super) fn follow(server: &Arc<Server>, replica: &Replica) {
     let (mut known, mut told) = (Arc::new(replica.node.status()), Told::default());
@@ -124,9 +127,6 @@ fn publish(server: &Server, before: Option<&Status>, status: &Arc<Status>) {
         server.log.info("transactions were ended: the member is no more primary", &[("sessions", &ended.to_string())]);
     }
 }
-
-/// How long a member that would form a set alone waits for one that counts on it: its files may be gone.
-const NAMED: Duration = Duration::from_secs(3);
 
 /// Forms the set of the members that the server was started with, when this is the first of them and none of them is
 /// part of a set already: otherwise the primary makes this member part of its set.
