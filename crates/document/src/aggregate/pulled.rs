@@ -10,8 +10,8 @@
 
 use std::cell::Cell;
 
-use crate::base::Result;
 use crate::base::stack::with_reserve;
+use crate::base::{Result, interrupt};
 use crate::bson::depth::check_levels;
 use crate::bson::{DocumentBuf, Value};
 use crate::expr::allowance::check_row;
@@ -26,6 +26,9 @@ const NESTED_MAX: usize = 10_000;
 thread_local! {
     static NESTED: Cell<usize> = const { Cell::new(0) };
 }
+
+/// What a row counts for as work of the operation.
+const ROW_WORK: usize = 4;
 
 /// The rows of a stage.
 pub(super) struct Pulled {
@@ -46,6 +49,9 @@ impl Pulled {
             Err(wrong) => return Some(Err(wrong)),
         };
         let rows = self.rows.as_mut()?;
+        if let Err(ended) = interrupt::work(ROW_WORK) {
+            return Some(Err(ended));
+        }
         let row = with_reserve(|| rows.next())?;
         Some(if self.builds { row.and_then(bounded) } else { row })
     }

@@ -35,6 +35,28 @@ impl ErrorCode {
                 | Self::NOT_PRIMARY_OR_SECONDARY
         )
     }
+
+    /// Whether a transaction that fails so may be begun again at once: nothing of it was done.
+    #[must_use]
+    pub const fn is_transient(self) -> bool {
+        matches!(
+            self,
+            Self::WRITE_CONFLICT
+                | Self::NO_SUCH_TRANSACTION
+                | Self::LOCK_TIMEOUT
+                | Self::SNAPSHOT_UNAVAILABLE
+                | Self::SNAPSHOT_TOO_OLD
+        )
+    }
+
+    /// Whether the whole operation was ended, by its limit of time or from outside: see [`Interrupt`](super::Interrupt).
+    #[must_use]
+    pub const fn is_interruption(self) -> bool {
+        matches!(
+            self,
+            Self::MAX_TIME_MS_EXPIRED | Self::INTERRUPTED | Self::INTERRUPTED_AT_SHUTDOWN | Self::CLIENT_DISCONNECT
+        )
+    }
 }
 
 macro_rules! codes {
@@ -143,6 +165,7 @@ codes! {
     TIME_PROOF_MISMATCH = 211 "TimeProofMismatch";
     API_VERSION_ERROR = 322 "APIVersionError";
     API_DEPRECATION_ERROR = 324 "APIDeprecationError";
+    CLIENT_DISCONNECT = 279 "ClientDisconnect";
     INTERRUPTED = 11601 "Interrupted";
     INTERRUPTED_AT_SHUTDOWN = 11600 "InterruptedAtShutdown";
     CURSOR_IN_USE = 12051 "CursorInUse";

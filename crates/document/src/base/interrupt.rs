@@ -1,8 +1,10 @@
 //! What ends an operation early: a limit of time, or a request from another thread; and what it has looked at.
 
+use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::codes::ErrorCode;
 use super::error::{Error, Result};
@@ -17,7 +19,16 @@ pub trait Summarize: Debug + Send + Sync {
     fn summary(&self) -> String;
 }
 
-/// Ends an operation early: when its time is over, or when it was killed. It also gathers what the searches of the
+/// Who waits for the answer of an operation.
+pub trait Caller: Debug + Send + Sync {
+    /// Whether nobody waits any more. Asked by the thread that runs the operation.
+    fn has_left(&self) -> bool;
+}
+
+/// How many milliseconds pass between two looks at whether the caller has left.
+const CALLER_MS: u64 = 100;
+
+/// Ends an operation early: when its time is over, when it was killed, or when its caller has left. It also gathers what the searches of the
 /// operation have looked at.
 #[derive(Debug)]
 pub struct Interrupt {
@@ -28,12 +39,95 @@ pub struct Interrupt {
     killed: AtomicBool,
     /// Set by the thread that ends the server, and read by the one that runs the operation.
     ending: AtomicBool,
+    /// Who waits for the answer, and when the thread that runs the operation has seen so, in milliseconds since 1970.
+    caller: Option<Arc<dyn Caller>>,
+    seen_ms: AtomicI64,
+    /// Whether the caller has left.
+    left: AtomicBool,
     /// Entries of indexes and documents that the operation has looked at. The thread that runs the operation adds to
     /// them; they order nothing.
     keys: AtomicU64,
     documents: AtomicU64,
     /// How the first search of the operation is done.
     plan: OnceLock<Summary>,
+}
+
+thread_local! {
+    /// What ends the work of this thread early.
+    static CURRENT: RefCell<Option<Arc<Interrupt>>> = const { RefCell::new(None) };
+    /// How much the thread may do until it looks at it.
+    static LEFT: Cell<usize> = const { Cell::new(CHECKED) };
+}
+
+/// How much work a thread does between two looks at what ends it: some 10 to 100 microseconds.
+const CHECKED: usize = 1024;
+
+/// Counts work of the thread's operation, and sees now and then whether that is to end. A unit is about what it takes to
+/// evaluate a small expression or to copy 64 bytes. Loops over what a client can make long call it, wherever they are:
+/// an operation never leaves its thread.
+///
+/// # Errors
+/// As [`Interrupt::check`].
+#[inline]
+pub fn work(units: usize) -> Result<()> {
+    match LEFT.get().checked_sub(units) {
+        Some(left) => {
+            LEFT.set(left);
+            Ok(())
+        }
+        None => check(),
+    }
+}
+
+/// Whether the thread's operation may go on; also when it has none.
+///
+/// # Errors
+/// As [`Interrupt::check`].
+#[cold]
+pub fn check() -> Result<()> {
+    LEFT.set(CHECKED);
+    CURRENT.with_borrow(|current| current.as_ref().map_or(Ok(()), |interrupt| interrupt.check()))
+}
+
+/// Adds what a search has looked at to the thread's operation.
+pub fn add_examined(keys: u64, documents: u64) {
+    CURRENT.with_borrow(|current| current.iter().for_each(|interrupt| interrupt.add_examined(keys, documents)));
+}
+
+/// Notes how a search of the thread's operation is done; the first one counts.
+pub fn note_plan(plan: impl FnOnce() -> Summary) {
+    CURRENT.with_borrow(|current| {
+        if let Some(interrupt) = current {
+            interrupt.plan.get_or_init(plan);
+        }
+    });
+}
+
+/// How long a wait goes on without a look at what ends it.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Waits until `attempt` has something, which it waits for as long as it is told; ends with the thread's operation.
+///
+/// # Errors
+/// As [`Interrupt::check`].
+pub fn wait<T>(mut attempt: impl FnMut(Duration) -> Option<T>) -> Result<T> {
+    loop {
+        if let Some(made) = attempt(NAP) {
+            return Ok(made);
+        }
+        check()?;
+    }
+}
+
+/// A thread's work for an operation, until it is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct Working(Option<Arc<Interrupt>>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
 }
 
 impl Default for Interrupt {
@@ -50,6 +144,9 @@ impl Interrupt {
             environment,
             deadline_ms: AtomicI64::new(i64::MAX),
             killed: AtomicBool::new(false),
+            caller: None,
+            seen_ms: AtomicI64::new(0),
+            left: AtomicBool::new(false),
             ending: AtomicBool::new(false),
             keys: AtomicU64::new(0),
             documents: AtomicU64::new(0),
@@ -59,6 +156,14 @@ impl Interrupt {
         this
     }
 
+    /// The same, which also ends the operation when its caller has left.
+    #[must_use]
+    pub fn of_caller(mut self, caller: Option<Arc<dyn Caller>>) -> Self {
+        self.seen_ms = AtomicI64::new(self.environment.now_ms());
+        self.caller = caller;
+        self
+    }
+
     /// Sets the limit of time to some milliseconds from now; 0 for no limit.
     pub fn limit(&self, max_time_ms: u64) {
         let deadline = match i64::try_from(max_time_ms) {
@@ -66,6 +171,11 @@ impl Interrupt {
             Ok(limit) => self.environment.now_ms().saturating_add(limit),
         };
         self.deadline_ms.store(deadline, Ordering::Relaxed);
+    }
+
+    /// Lets this end what the thread does, until the answer is dropped.
+    pub fn begin(self: &Arc<Self>) -> Working {
+        Working(CURRENT.replace(Some(Arc::clone(self))))
     }
 
     /// Asks the operation to end.
@@ -85,8 +195,7 @@ impl Interrupt {
         (deadline != i64::MAX).then(|| u64::try_from(deadline.saturating_sub(self.environment.now_ms())).unwrap_or(0))
     }
 
-    /// Adds what a search has looked at.
-    pub fn add_examined(&self, keys: u64, documents: u64) {
+    fn add_examined(&self, keys: u64, documents: u64) {
         self.keys.fetch_add(keys, Ordering::Relaxed);
         self.documents.fetch_add(documents, Ordering::Relaxed);
     }
@@ -97,22 +206,22 @@ impl Interrupt {
         (self.keys.load(Ordering::Relaxed), self.documents.load(Ordering::Relaxed))
     }
 
-    /// Notes how a search of the operation is done; the first one counts.
-    pub fn note_plan(&self, plan: Summary) {
-        // The plan of a later search is not the operation's.
-        drop(self.plan.set(plan));
-    }
-
     /// How the first search of the operation is done, if there was one.
     #[must_use]
     pub fn plan(&self) -> Option<&Summary> {
         self.plan.get()
     }
 
-    /// Whether the operation may go on.
+    /// Whether somebody has asked the operation to end.
+    #[must_use]
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Relaxed) || self.ending.load(Ordering::Relaxed)
+    }
+
+    /// Whether the operation may go on: for the thread that runs it.
     ///
     /// # Errors
-    /// `MaxTimeMSExpired` (50), `Interrupted` (11601), `InterruptedAtShutdown` (11600).
+    /// `MaxTimeMSExpired` (50), `Interrupted` (11601), `InterruptedAtShutdown` (11600), `ClientDisconnect` (279).
     pub fn check(&self) -> Result<()> {
         if self.ending.load(Ordering::Relaxed) {
             let what = "the server ends: interrupted at shutdown";
@@ -125,6 +234,23 @@ impl Interrupt {
         if deadline != i64::MAX && self.environment.now_ms() >= deadline {
             return Err(Error::new(ErrorCode::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
         }
+        if let Some(caller) = &self.caller {
+            if self.left.load(Ordering::Relaxed) {
+                return Err(left());
+            }
+            let now = self.environment.now_ms();
+            if now.abs_diff(self.seen_ms.load(Ordering::Relaxed)) >= CALLER_MS {
+                self.seen_ms.store(now, Ordering::Relaxed);
+                if caller.has_left() {
+                    self.left.store(true, Ordering::Relaxed);
+                    return Err(left());
+                }
+            }
+        }
         Ok(())
     }
+}
+
+fn left() -> Error {
+    Error::new(ErrorCode::CLIENT_DISCONNECT, "the client has left: operation was interrupted")
 }

@@ -190,7 +190,7 @@ impl Catalog {
                 continue;
             }
             let key = key_of(state.number);
-            match state.at_rest(engine, wait) {
+            match state.at_rest(engine, wait)? {
                 Some(AtRest { count: Some(count), snapshot, .. }) => {
                     batch.put(&self.table, key, pair(count.cast_unsigned(), snapshot.seqnum().0));
                 }

@@ -52,8 +52,7 @@ impl Catalog {
     /// engine.
     pub fn add_indexes(&self, state: &CollectionState, specs: &[IndexSpec]) -> Result<Added> {
         refuse_own(state, "an index")?;
-        let _changing = self.changing.lock();
-        state.change(self.change_wait(), |schema| {
+        self.change(state, |schema| {
             let snapshot = self.engine().snapshot();
             let (mut changed, mut indexes, mut builds) = (schema.clone(), Vec::new(), Vec::new());
             for spec in specs {
@@ -77,8 +76,7 @@ impl Catalog {
     /// As [`Self::add_indexes`].
     pub fn add_again(&self, state: &CollectionState, spec: &IndexSpec) -> Result<Added> {
         refuse_own(state, "an index")?;
-        let _changing = self.changing.lock();
-        state.change(self.change_wait(), |schema| {
+        self.change(state, |schema| {
             let snapshot = self.engine().snapshot();
             let mut changed = schema.clone();
             let index = self.add_index(state, &mut changed, spec, false)?;
@@ -99,16 +97,19 @@ impl Catalog {
         fill: impl FnOnce(&Index) -> Result<T>,
     ) -> Result<Option<T>> {
         refuse_own(state, "a repair")?;
-        let _changing = self.changing.lock();
         let replaced = state.change(self.change_wait(), |schema| {
             let Some(at) = schema.indexes.iter().position(|index| index.spec.is_id()) else {
                 return Ok((schema.clone(), None));
             };
             let (mut changed, old) = (schema.clone(), Arc::clone(&schema.indexes[at]));
-            let new = self.add_index(state, &mut changed, &old.spec, true)?;
+            let new = {
+                let _changing = self.begin_change()?;
+                self.add_index(state, &mut changed, &old.spec, true)?
+            };
             let filled = fill(&new).inspect_err(|_| drop(self.drop_table(&index_table(new.number))))?;
             changed.indexes.pop();
             changed.indexes[at] = new;
+            let _changing = self.begin_change()?;
             self.put_row(state.number, (schema, &changed), None)?;
             Ok((changed, Some((old.number, filled))))
         })?;
@@ -140,8 +141,7 @@ impl Catalog {
     /// # Errors
     /// `IndexNotFound` (27) when one was dropped meanwhile; those of [`CollectionState::change`] and of the engine.
     pub fn finish_indexes(&self, state: &CollectionState, built: &[Arc<Index>]) -> Result<()> {
-        let _changing = self.changing.lock();
-        state.change(self.change_wait(), |schema| {
+        self.change(state, |schema| {
             let mut changed = schema.clone();
             if let Some(gone) =
                 built.iter().find(|built| !schema.indexes.iter().any(|index| index.number == built.number))
@@ -171,8 +171,7 @@ impl Catalog {
     /// # Errors
     /// Those of [`CollectionState::change`] and of the engine.
     pub fn drop_indexes(&self, state: &CollectionState, numbers: &[u64]) -> Result<()> {
-        let _changing = self.changing.lock();
-        let dropped = state.change(self.change_wait(), |schema| {
+        let dropped = self.change(state, |schema| {
             let mut changed = schema.clone();
             let is_gone = |number: u64| numbers.contains(&number);
             changed.indexes.retain(|index| !is_gone(index.number));

@@ -94,7 +94,7 @@ impl Catalog {
                 self.drop_indexes(&state, &unfinished)?;
             }
         }
-        let _changing = self.changing.lock();
+        let _changing = self.begin_change()?;
         let mut known = BTreeSet::new();
         for (_, entry) in self.list(None) {
             // A row that does not say which tables it names may name any of them.

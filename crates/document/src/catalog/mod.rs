@@ -26,6 +26,7 @@ pub mod index_entry;
 mod index_filters;
 pub mod index_spec;
 mod indexes;
+mod latch;
 mod load;
 pub mod namespace;
 pub mod options;

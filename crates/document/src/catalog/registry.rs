@@ -1,15 +1,17 @@
 //! The catalog of a database that is open, and its changes.
 //!
 //! # Concurrency
-//! `changing` is held by each change from its checks to its end, so changes are one after the other. Inside it the lock
-//! of a collection's schema is taken, and then, shortly, that of the names.
+//! A change of a collection first takes the lock of that collection, which may take as long as its transactions do.
+//! Inside it `changing` is held by each change from its checks to its end, so changes are one after the other, and none
+//! waits for the transactions of another one's collection. Inside that `arrivals`, and then, shortly, the names are
+//! locked. A rename that replaces a collection locks the two in the order of their numbers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use spinney::{Durability, Layout, Table, TableOptions, Transaction};
 
 use super::committer::{Applied, Committer, Pending};
@@ -23,7 +25,7 @@ use super::record::{Past, Recorder, database_event, event, is_record};
 use super::row::{self, Expected, NUMBER_KEY};
 use super::state::{CollectionState, Index, Schema};
 use super::tables::{CATALOG, collection_table, index_table, table_number, table_options};
-use crate::base::{Environment, Error, ErrorCode, Result};
+use crate::base::{Environment, Error, ErrorCode, Result, interrupt};
 use crate::bson::{DocumentBuf, Timestamp};
 use crate::collation::Collated;
 use crate::notes::Note;
@@ -33,6 +35,9 @@ const CHANGE_WAIT_MS: u64 = 10_000;
 
 /// What the names of collections begin with that are filled to replace others. They are dropped at open.
 pub(super) const TEMPORARY_PREFIX: &str = "tmp.agg_out.";
+
+/// Held by the only change of the catalog that is under way.
+pub(super) type Changing<'c> = MutexGuard<'c, ()>;
 
 /// What a namespace names.
 #[derive(Clone, Debug)]
@@ -88,8 +93,8 @@ pub struct Catalog {
     /// What commits in place of the engine.
     committer: Option<Arc<dyn Committer>>,
     pub(super) names: RwLock<BTreeMap<Namespace, Entry>>,
-    /// The next number of a table.
-    pub(super) changing: Mutex<()>,
+    /// Held by a change from its checks to its end: see [`Self::begin_change`].
+    changing: Mutex<()>,
     /// A number that no table has had.
     pub(super) next: AtomicU64,
     /// Held from before the row of a new name is committed to when `names` has it. Nothing else is waited for within it
@@ -168,6 +173,29 @@ impl Catalog {
             catalog.drop_left(tables.as_ref())?;
         }
         Ok(catalog)
+    }
+
+    /// Begins a change, which is the only one until the answer is dropped. What takes long is waited for before.
+    ///
+    /// # Errors
+    /// `Interrupted` (11601) and the like, when the thread's operation is to end.
+    pub(super) fn begin_change(&self) -> Result<Changing<'_>> {
+        interrupt::wait(|nap| self.changing.try_lock_for(nap))
+    }
+
+    /// Changes the schema of a collection while no transaction that writes to it is open.
+    ///
+    /// # Errors
+    /// Those of [`CollectionState::change`], [`Self::begin_change`] and `change`.
+    pub(super) fn change<T>(
+        &self,
+        state: &CollectionState,
+        change: impl FnOnce(&Schema) -> Result<(Schema, T)>,
+    ) -> Result<T> {
+        state.change(self.change_wait(), |schema| {
+            let _changing = self.begin_change()?;
+            change(schema)
+        })
     }
 
     /// Commits a transaction by the committer, or else by the engine. See [`Pending`] for what `applied` is.
@@ -271,8 +299,8 @@ impl Catalog {
         if self.is_created_own(namespace) {
             return self.create_own(namespace, options);
         }
-        let _changing = self.changing.lock();
-        let _arriving = self.arrivals.lock();
+        let _changing = self.begin_change()?;
+        let _arriving = self.arrivals()?;
         if let Some(entry) = self.find(namespace).filter(|entry| entry.has_options(&options)) {
             return Ok(entry);
         }
@@ -344,7 +372,7 @@ impl Catalog {
     /// # Errors
     /// `NamespaceNotFound` (26) when there is no such view; those of the engine.
     pub fn replace_view(&self, namespace: &Namespace, options: CollectionOptions) -> Result<()> {
-        let _changing = self.changing.lock();
+        let _changing = self.begin_change()?;
         if !matches!(self.find(namespace), Some(Entry::View(_))) {
             return Err(not_found(&format!("view {namespace} does not exist")));
         }
@@ -369,42 +397,81 @@ impl Catalog {
     /// # Errors
     /// `LockTimeout` (24) while a transaction writes to the collection; those of the engine.
     pub fn drop_namespace(&self, namespace: &Namespace) -> Result<bool> {
-        if let Some(Entry::Collection(state)) = self.find(namespace)
-            && is_own_number(state.number)
-        {
-            return self.drop_own(namespace, &state).map(|()| true);
+        loop {
+            let Some(entry) = self.find(namespace) else { return Ok(false) };
+            if let Some(tables) = self.drop_entry(namespace, &entry)? {
+                tables.iter().try_for_each(|table| self.drop_table(table))?;
+                return Ok(true);
+            }
         }
-        let _changing = self.changing.lock();
-        let Some(entry) = self.find(namespace) else { return Ok(false) };
-        let tables = match &entry {
-            // Whatever it was when the lock was waited for.
+    }
+
+    /// Drops what a namespace named a moment ago, and returns the tables that nothing names any more; nothing when the
+    /// name means something else by now.
+    fn drop_entry(&self, namespace: &Namespace, entry: &Entry) -> Result<Option<Vec<String>>> {
+        let state = match entry {
             Entry::Collection(state) if is_own_number(state.number) => {
-                return self.drop_own(namespace, state).map(|()| true);
+                return self.drop_own(namespace, state).map(|()| Some(Vec::new()));
             }
-            Entry::Damaged(damage) if damage.is_own => return self.drop_own_row(namespace).map(|()| true),
-            Entry::View(_) => {
-                self.commit(None, |txn, _| self.remove_row(txn, namespace, Expected::View))?;
-                Vec::new()
+            Entry::Damaged(damage) if damage.is_own => {
+                return self.drop_own_row(namespace).map(|()| Some(Vec::new()));
             }
+            Entry::Collection(state) => state,
+            Entry::View(_) | Entry::Damaged(_) => return self.drop_alone(namespace, entry),
+        };
+        let gone = state.change(self.change_wait(), |schema| {
+            if schema.namespace != *namespace {
+                return Err(not_found(&format!("ns does not exist: {namespace}")));
+            }
+            let changing = self.begin_change()?;
+            let told = event("drop", namespace.as_str(), schema.uuid).finish();
+            let until = self.commit(Some(told), |txn, until| {
+                self.put_past(txn.makes_room(), state, schema, until)?;
+                self.remove_row(txn, namespace, Expected::Collection(state.number, &schema.uuid))
+            })?;
+            self.recorder.ended(past_of(state, schema, until));
+            Ok((dropped(schema), (tables_of(state, schema), changing)))
+        });
+        match gone {
+            Ok((tables, _changing)) => {
+                self.names.write().remove(namespace);
+                Ok(Some(tables))
+            }
+            // Dropped or renamed while its lock was waited for.
+            Err(error) if error.code() == ErrorCode::NAMESPACE_NOT_FOUND && !self.is_still(namespace, entry) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`Self::drop_entry`], of what no transaction writes to.
+    fn drop_alone(&self, namespace: &Namespace, entry: &Entry) -> Result<Option<Vec<String>>> {
+        let _changing = self.begin_change()?;
+        if !self.is_still(namespace, entry) {
+            return Ok(None);
+        }
+        let tables = match entry {
             Entry::Damaged(damage) => {
                 self.commit(None, |txn, _| self.remove_row(txn.makes_room(), namespace, Expected::Any))?;
                 damage.tables().cloned().unwrap_or_default()
             }
-            Entry::Collection(state) => state.change(self.change_wait(), |schema| {
-                let dropped = event("drop", namespace.as_str(), schema.uuid).finish();
-                let until = self.commit(Some(dropped), |txn, until| {
-                    self.put_past(txn.makes_room(), state, schema, until)?;
-                    self.remove_row(txn, namespace, Expected::Collection(state.number, &schema.uuid))
-                })?;
-                self.recorder.ended(past_of(state, schema, until));
-                Ok((Schema { dropped: true, ..schema.clone() }, tables_of(state, schema)))
-            })?,
+            Entry::View(_) | Entry::Collection(_) => {
+                self.commit(None, |txn, _| self.remove_row(txn, namespace, Expected::View))?;
+                Vec::new()
+            }
         };
         self.names.write().remove(namespace);
-        for table in tables {
-            self.drop_table(&table)?;
+        Ok(Some(tables))
+    }
+
+    /// Whether a name means what it meant before.
+    fn is_still(&self, namespace: &Namespace, entry: &Entry) -> bool {
+        match (self.find(namespace), entry) {
+            (Some(Entry::Collection(now)), Entry::Collection(before)) => Arc::ptr_eq(&now, before),
+            (Some(Entry::View(_)), Entry::View(_)) | (Some(Entry::Damaged(_)), Entry::Damaged(_)) => true,
+            _ => false,
         }
-        Ok(true)
     }
 
     /// Gives a collection another name, in the same database or another.
@@ -413,7 +480,6 @@ impl Catalog {
     /// `NamespaceNotFound` (26); `NamespaceExists` (48) when the new name is taken and `drop_target` is not set;
     /// `CommandNotSupportedOnView` (166); those of the engine.
     pub fn rename(&self, from: &Namespace, to: &Namespace, drop_target: bool) -> Result<()> {
-        let _changing = self.changing.lock();
         let state = match self.find(from) {
             Some(Entry::Collection(state)) => state,
             Some(Entry::View(_)) => {
@@ -433,21 +499,27 @@ impl Catalog {
         }
         let target = self.find(to).filter(|_| drop_target);
         if target.is_none() {
-            self.check_new(to).map_err(|error| match error.code() {
-                ErrorCode::NAMESPACE_EXISTS => Error::new(ErrorCode::NAMESPACE_EXISTS, "target namespace exists"),
-                _ => error,
-            })?;
+            self.check_new(to).map_err(target_exists)?;
         }
         // The row of the new name replaces that of the target, if there is one, in the same commit.
         match target {
-            Some(Entry::Collection(target)) => return self.rename_over(state, from, &target, to, || Ok(())),
-            Some(Entry::Damaged(damage)) => return Err(damage.error()),
-            _ => self.rename_row(&state, from, to, None)?,
+            Some(Entry::Collection(target)) if target.number < state.number => {
+                self.rename_over(&state, from, &target, to, || Ok(()))
+            }
+            Some(Entry::Collection(target)) => {
+                let tables = state.change(self.change_wait(), |schema| {
+                    target.change(self.change_wait(), |replaced| {
+                        let renamed = self.rename_row((&state, schema), from, to, Some((&target, replaced)))?;
+                        Ok((dropped(replaced), (renamed, tables_of(&target, replaced))))
+                    })
+                })?;
+                tables.iter().try_for_each(|table| self.drop_table(table))
+            }
+            Some(Entry::Damaged(damage)) => Err(damage.error()),
+            _ => {
+                state.change(self.change_wait(), |schema| Ok((self.rename_row((&state, schema), from, to, None)?, ())))
+            }
         }
-        let mut names = self.names.write();
-        names.remove(from);
-        names.insert(to.clone(), Entry::Collection(state));
-        Ok(())
     }
 
     /// Fills a collection while no transaction writes to another one, and then puts it in the place of that.
@@ -455,11 +527,10 @@ impl Catalog {
     /// # Errors
     /// `NamespaceNotFound` (26); what `fill` says; those of the engine.
     pub fn replace(&self, with: &Namespace, name: &Namespace, fill: impl FnOnce() -> Result<()>) -> Result<()> {
-        let _changing = self.changing.lock();
         match (self.find(with), self.find(name)) {
             (Some(Entry::Collection(state)), Some(Entry::Collection(target))) => {
                 refuse_own(&target, "a replacement")?;
-                self.rename_over(state, with, &target, name, fill)
+                self.rename_over(&state, with, &target, name, fill)
             }
             _ => Err(not_found(&format!("ns does not exist: {name}"))),
         }
@@ -468,59 +539,65 @@ impl Catalog {
     /// Renames a collection to the name of another one, which is dropped.
     fn rename_over(
         &self,
-        state: Arc<CollectionState>,
+        state: &Arc<CollectionState>,
         from: &Namespace,
         target: &Arc<CollectionState>,
         to: &Namespace,
         before: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let tables: Vec<String> = target.change(self.change_wait(), |schema| {
+        let tables: Vec<String> = target.change(self.change_wait(), |replaced| {
             before()?;
-            self.rename_row(&state, from, to, Some((target, schema)))?;
-            Ok((Schema { dropped: true, ..schema.clone() }, tables_of(target, schema)))
+            state.change(self.change_wait(), |schema| {
+                Ok((self.rename_row((state, schema), from, to, Some((target, replaced)))?, ()))
+            })?;
+            Ok((dropped(replaced), tables_of(target, replaced)))
         })?;
-        let mut names = self.names.write();
-        names.remove(from);
-        names.insert(to.clone(), Entry::Collection(state));
-        drop(names);
         tables.iter().try_for_each(|table| self.drop_table(table))
     }
 
+    /// Commits the new name of a collection, of which and of what it replaces no transaction is open; the schema with
+    /// the new name.
     fn rename_row(
         &self,
-        state: &CollectionState,
+        (state, schema): (&Arc<CollectionState>, &Schema),
         from: &Namespace,
         to: &Namespace,
-        replaced: Option<(&CollectionState, &Schema)>,
-    ) -> Result<()> {
-        state.change(self.change_wait(), |schema| {
-            let _arriving = self.arrivals.lock();
-            if replaced.is_none() {
-                self.check_new(to)?;
-            }
-            let renamed = Schema { namespace: to.clone(), ..schema.clone() };
-            let mut told = event("rename", from.as_str(), schema.uuid);
-            told.append("to", to.as_str());
-            if let Some((_, target)) = replaced {
-                told.append("dropTarget", crate::bson::Value::Binary(4, &target.uuid));
-            }
-            let until = self.commit(Some(told.finish()), |txn, until| {
-                for (state, schema) in replaced.into_iter().chain([(state, schema)]) {
-                    self.put_past(txn, state, schema, until)?;
-                }
-                match replaced {
-                    Some((target, schema)) => {
-                        self.remove_row(txn, to, Expected::Collection(target.number, &schema.uuid))?;
-                    }
-                    None => self.check_no_row(txn, to)?,
-                }
-                self.change_row(txn, state.number, (schema, &renamed))
-            })?;
+        replaced: Option<(&Arc<CollectionState>, &Schema)>,
+    ) -> Result<Schema> {
+        let _changing = self.begin_change()?;
+        let _arriving = self.arrivals()?;
+        // What was found before the locks were waited for.
+        if schema.namespace != *from || replaced.is_some_and(|(_, target)| target.namespace != *to) {
+            return Err(not_found(&format!("a collection was renamed while it was to be renamed: {from} to {to}")));
+        }
+        if replaced.is_none() {
+            self.check_new(to).map_err(target_exists)?;
+        }
+        let renamed = Schema { namespace: to.clone(), ..schema.clone() };
+        let mut told = event("rename", from.as_str(), schema.uuid);
+        told.append("to", to.as_str());
+        if let Some((_, target)) = replaced {
+            told.append("dropTarget", crate::bson::Value::Binary(4, &target.uuid));
+        }
+        let until = self.commit(Some(told.finish()), |txn, until| {
             for (state, schema) in replaced.into_iter().chain([(state, schema)]) {
-                self.recorder.ended(past_of(state, schema, until));
+                self.put_past(txn, state, schema, until)?;
             }
-            Ok((renamed, ()))
-        })
+            match replaced {
+                Some((target, schema)) => {
+                    self.remove_row(txn, to, Expected::Collection(target.number, &schema.uuid))?;
+                }
+                None => self.check_no_row(txn, to)?,
+            }
+            self.change_row(txn, state.number, (schema, &renamed))
+        })?;
+        for (state, schema) in replaced.into_iter().chain([(state, schema)]) {
+            self.recorder.ended(past_of(state, schema, until));
+        }
+        let mut names = self.names.write();
+        names.remove(from);
+        names.insert(to.clone(), Entry::Collection(Arc::clone(state)));
+        Ok(renamed)
     }
 
     /// Changes options of a collection or its indexes, but neither which indexes there are nor what is in them.
@@ -531,8 +608,7 @@ impl Catalog {
         if is_own_number(state.number) {
             return self.modify_own(state, change);
         }
-        let _changing = self.changing.lock();
-        state.change(self.change_wait(), |schema| {
+        self.change(state, |schema| {
             let mut changed = schema.clone();
             change(&mut changed)?;
             let mut told = event("modify", schema.namespace.as_str(), schema.uuid);
@@ -548,7 +624,7 @@ impl Catalog {
     /// # Errors
     /// Those of the engine.
     pub fn database_dropped(&self, database: &str) -> Result<()> {
-        let _changing = self.changing.lock();
+        let _changing = self.begin_change()?;
         // Written as it is: a set agrees on no commit that writes nothing.
         let number = self.next.load(Ordering::Relaxed).to_le_bytes();
         let told = Some(database_event("dropDatabase", database));
@@ -638,7 +714,7 @@ impl Catalog {
                 self.recorder.note(&mut txn, &Note { time: Some(time), events: events.clone(), ..Note::default() });
             }
             match self.commit_transaction(txn, Some(Durability::Sync), None) {
-                Err(error) if error.is_conflict() => {}
+                Err(error) if error.is_conflict() => interrupt::check()?,
                 committed => return committed.map(|()| time),
             }
         }
@@ -649,6 +725,18 @@ fn created_event(namespace: &Namespace, uuid: [u8; 16], options: &CollectionOpti
     let mut created = event("create", namespace.as_str(), uuid);
     created.append("operationDescription", options.document());
     created.finish()
+}
+
+/// The schema of a collection that was dropped.
+fn dropped(schema: &Schema) -> Schema {
+    Schema { dropped: true, ..schema.clone() }
+}
+
+fn target_exists(error: Error) -> Error {
+    match error.code() {
+        ErrorCode::NAMESPACE_EXISTS => Error::new(ErrorCode::NAMESPACE_EXISTS, "target namespace exists"),
+        _ => error,
+    }
 }
 
 fn past_of(state: &CollectionState, schema: &Schema, until: Timestamp) -> Past {

@@ -11,18 +11,17 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::{
-    ArcMutexGuard, ArcRwLockReadGuard, Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, RwLockWriteGuard,
-};
+use parking_lot::{ArcMutexGuard, Mutex, MutexGuard, RawMutex, RwLock};
 use spinney::{SeqNum, Snapshot, Table};
 
 use super::capped::Capped;
 use super::damage::DamagedIndex;
 use super::index_filters::IndexFilters;
 use super::index_spec::{ID_INDEX, IndexSpec};
+use super::latch::{Alone, Latch, Shared};
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Result, interrupt};
 use crate::bson::{Document, DocumentBuf};
 use crate::collation::{Collated, Collation};
 use crate::keys::{Direction, field_len};
@@ -34,7 +33,7 @@ pub const COUNT_WAIT: Duration = Duration::from_millis(100);
 /// Holds a collection's schema as it is until a transaction has committed.
 #[derive(Debug)]
 pub struct SchemaGuard {
-    _guard: ArcRwLockReadGuard<RawRwLock, ()>,
+    _shared: Shared,
     schema: Arc<Schema>,
     current: Arc<RwLock<Arc<Schema>>>,
 }
@@ -64,7 +63,7 @@ pub struct CollectionState {
     /// What a capped collection has beside.
     pub capped: Option<Capped>,
     /// Shared by transactions that write, alone by a change of the schema.
-    writers: Arc<RwLock<()>>,
+    writers: Arc<Latch>,
     /// Held while a commit of another member of a replica set is written.
     followed: Mutex<()>,
     schema: Arc<RwLock<Arc<Schema>>>,
@@ -215,7 +214,7 @@ impl CollectionState {
             Some(before) => before,
             None => {
                 // Alone for a moment: what is committed and what was added agree then.
-                let alone = self.alone(COUNT_WAIT);
+                let alone = self.alone(COUNT_WAIT)?;
                 let (snapshot, added) = (engine.snapshot(), self.documents.added.load(Ordering::Acquire));
                 let agree = alone.is_some();
                 drop(alone);
@@ -235,17 +234,20 @@ impl CollectionState {
     }
 
     /// Waits until no transaction that writes is open, and keeps others from writing.
-    fn alone(&self, wait: Duration) -> Option<(RwLockWriteGuard<'_, ()>, MutexGuard<'_, ()>)> {
-        self.writers.try_write_for(wait).zip(self.followed.try_lock_for(wait))
+    fn alone(&self, wait: Duration) -> Result<Option<(Alone<'_>, MutexGuard<'_, ()>)>> {
+        Ok(self.writers.take_alone(wait)?.zip(self.followed.try_lock_for(wait)))
     }
 
     /// The collection at a moment at which no transaction that writes to it is open; nothing when one is open for
     /// longer than `wait`.
-    pub fn at_rest(&self, engine: &spinney::Database, wait: Duration) -> Option<AtRest> {
-        let _alone = self.alone(wait)?;
+    ///
+    /// # Errors
+    /// As [`Self::hold`].
+    pub fn at_rest(&self, engine: &spinney::Database, wait: Duration) -> Result<Option<AtRest>> {
+        let Some(_alone) = self.alone(wait)? else { return Ok(None) };
         let before = self.documents.before.get();
         let count = before.map(|before| before + self.documents.added.load(Ordering::Acquire));
-        Some(AtRest { count, snapshot: engine.snapshot(), schema: self.schema() })
+        Ok(Some(AtRest { count, snapshot: engine.snapshot(), schema: self.schema() }))
     }
 
     /// The collation of the collection, in whose order its `_id`s are.
@@ -282,11 +284,21 @@ impl CollectionState {
         Arc::clone(&self.schema.read())
     }
 
-    /// The schema, which stays as it is while the guard lives.
-    #[must_use]
-    pub fn hold(&self) -> SchemaGuard {
-        let guard = self.writers.read_arc();
-        SchemaGuard { _guard: guard, schema: self.schema(), current: Arc::clone(&self.schema) }
+    /// The schema, which stays as it is while the guard lives. Waits for the changes of it that are under way.
+    ///
+    /// # Errors
+    /// `Interrupted` (11601) and the like, when the thread's operation is to end.
+    pub fn hold(&self) -> Result<SchemaGuard> {
+        self.writers.share().map(|shared| self.held(shared))
+    }
+
+    /// As [`Self::hold`]; nothing when the changes take longer than `wait`.
+    pub fn hold_for(&self, wait: Duration) -> Option<SchemaGuard> {
+        self.writers.share_for(wait).map(|shared| self.held(shared))
+    }
+
+    fn held(&self, shared: Shared) -> SchemaGuard {
+        SchemaGuard { _shared: shared, schema: self.schema(), current: Arc::clone(&self.schema) }
     }
 
     /// Runs `body` while no count of these collections begins.
@@ -307,9 +319,9 @@ impl CollectionState {
     ///
     /// # Errors
     /// `LockTimeout` (24) when a transaction is open for longer than `wait`; `NamespaceNotFound` (26) when the
-    /// collection was dropped; what `change` says. Each leaves the schema as it was.
+    /// collection was dropped; `Interrupted` (11601) and the like; what `change` says. Each leaves the schema as it was.
     pub fn change<T>(&self, wait: Duration, change: impl FnOnce(&Schema) -> Result<(Schema, T)>) -> Result<T> {
-        let Some(_alone) = self.writers.try_write_for(wait) else {
+        let Some(_alone) = self.writers.take_alone(wait)? else {
             let what = "a transaction that writes to the collection has been open for too long";
             return Err(Error::new(ErrorCode::LOCK_TIMEOUT, what));
         };
@@ -419,8 +431,11 @@ impl Index {
     }
 
     /// Waits until no thread builds the index: it is ready then, or was dropped, or is what an earlier build has left.
-    pub fn wait_for_build(&self) {
-        drop(self.building.lock());
+    ///
+    /// # Errors
+    /// `Interrupted` (11601) and the like, when the thread's operation is to end.
+    pub fn wait_for_build(&self) -> Result<()> {
+        interrupt::wait(|nap| self.building.try_lock_for(nap)).map(drop)
     }
 
     /// The same index, ready for snapshots from a change on. No transaction that writes to it may be open.

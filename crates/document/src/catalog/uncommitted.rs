@@ -21,7 +21,7 @@ use super::registry::{Catalog, Entry};
 use super::row;
 use super::same_index::is_there;
 use super::state::{CollectionState, Schema};
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Result, interrupt};
 use crate::bson::DocumentBuf;
 
 /// Held from before the rows of collections are committed to when all sessions see these.
@@ -43,7 +43,7 @@ impl Catalog {
         if options.view.is_some() {
             return Err(not_in_transactions("Cannot create a view in a multi-document transaction.".to_owned()));
         }
-        let _changing = self.changing.lock();
+        let _changing = self.begin_change()?;
         self.check_new(namespace)?;
         let (state, created) = self.make(namespace, options)?;
         self.add_row(txn, namespace, &row::encode(state.number, &state.schema()))?;
@@ -70,7 +70,7 @@ impl Catalog {
         state: &CollectionState,
         specs: &[IndexSpec],
     ) -> Result<Option<(Arc<CollectionState>, DocumentBuf)>> {
-        let _changing = self.changing.lock();
+        let _changing = self.begin_change()?;
         let before = state.schema();
         let mut changed = Schema::clone(&before);
         for spec in specs {
@@ -97,8 +97,16 @@ impl Catalog {
 
     /// Waits for commits that create collections, and has others wait: all collections that are committed have their
     /// names then.
-    pub fn arrivals(&self) -> Arrivals<'_> {
-        self.arrivals.lock()
+    ///
+    /// # Errors
+    /// `Interrupted` (11601) and the like, when the thread's operation is to end.
+    pub fn arrivals(&self) -> Result<Arrivals<'_>> {
+        interrupt::wait(|nap| self.arrivals.try_lock_for(nap))
+    }
+
+    /// Waits for the commit that creates a collection now, if one does.
+    pub fn wait_for_arrivals(&self) {
+        drop(self.arrivals.lock());
     }
 
     /// Collections that a transaction has created are committed: all sessions see them.

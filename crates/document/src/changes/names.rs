@@ -23,7 +23,7 @@ pub(super) fn find_name(catalog: &Catalog, name: Option<&str>, table: TableId, t
     let number = collection_number(name?)?;
     let (namespace, state) = state_of(catalog, number).or_else(|| {
         // The commit that creates it may not have told its name yet.
-        drop(catalog.arrivals());
+        catalog.wait_for_arrivals();
         state_of(catalog, number)
     })?;
     let uuid = state.schema().uuid;

@@ -18,7 +18,7 @@ use spinney::{BulkLoad, Snapshot};
 use super::duplicate::duplicate_key;
 use super::entry_sorter::EntrySorter;
 use super::write::find;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Result, interrupt};
 use crate::bson::Document;
 use crate::catalog::index_entry::{EncodedId, IndexEntry};
 use crate::catalog::{Catalog, CollectionState, Index, Schema};
@@ -132,14 +132,14 @@ fn check_there(schema: &Schema, indexes: &[Arc<Index>]) -> Result<()> {
 /// Notes the paths of an index that were arrays.
 fn store_multikey(catalog: &Catalog, collection: &CollectionState, index: &Arc<Index>, found: &[u64]) -> Result<()> {
     while index.see_multikey(found) {
-        let held = collection.hold();
+        let held = collection.hold()?;
         check_there(held.schema(), std::slice::from_ref(index))?;
         let mut txn = catalog.engine().begin();
         let row = (collection.number, &**held.schema());
         let stored = catalog.add_multikey(&mut txn, row, index, found).and_then(|()| Ok(txn.commit()?));
         match stored {
             Ok(()) => index.stored_multikey(found),
-            Err(error) if error.is_conflict() => {}
+            Err(error) if error.is_conflict() => interrupt::check()?,
             Err(error) => return Err(error),
         }
     }
@@ -166,7 +166,7 @@ fn build_by_parts(catalog: &Catalog, collection: &CollectionState, indexes: &[Ar
         match build_part(catalog, collection, indexes, last.as_deref()) {
             Ok(Some(id)) => last = Some(id),
             Ok(None) => return Ok(()),
-            Err(error) if error.is_conflict() => {}
+            Err(error) if error.is_conflict() => interrupt::check()?,
             Err(error) => return Err(error),
         }
     }
@@ -180,7 +180,7 @@ fn build_part(
     behind: Option<&[u8]>,
 ) -> Result<Option<Vec<u8>>> {
     // The collection keeps its name, and is not dropped, until this part is committed.
-    let held = collection.hold();
+    let held = collection.hold()?;
     let (mut txn, schema) = (catalog.engine().begin(), held.schema());
     check_there(schema, indexes)?;
     let (mut keys, mut entry, mut encoded) = (KeySet::new(), IndexEntry::default(), EncodedId::default());

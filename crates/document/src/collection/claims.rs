@@ -7,10 +7,15 @@ use std::time::Duration;
 use spinney::{ErrorKind, Table, Transaction};
 
 use crate::base::error::TRANSIENT_TRANSACTION_ERROR;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Result, interrupt};
+use crate::catalog::Namespace;
 
 /// How long a statement waits at a time for a transaction that has changed what it wants to change.
 const WAIT: Duration = Duration::from_secs(1);
+
+/// How long a transaction that shares a collection waits for a change of another one: MongoDB's
+/// `maxTransactionLockRequestTimeoutMillis`.
+pub(super) const SHARE_WAIT: Duration = Duration::from_millis(5);
 
 /// How a transaction finds out that another one changes what it changes.
 #[derive(Debug)]
@@ -68,12 +73,24 @@ impl Claims {
             Self::AtCommit => return Ok(()),
             Self::Probe => txn.would_conflict(table, key)?.then_some(()).map_or(Ok(()), |()| Err(conflict())),
             Self::Patient | Self::Lock { .. } => match txn.get_for_update(table, key) {
-                Err(error) if error.kind() == ErrorKind::Timeout => Err(conflict()),
+                Err(error) if error.kind() == ErrorKind::Timeout => interrupt::check().and(Err(conflict())),
                 Err(error) => Err(Error::from(error)),
                 Ok(_) => Ok(()),
             },
         };
         claimed.map_err(|error| self.labeled(error))
+    }
+
+    /// The error of a transaction that gives way to a change of a collection.
+    pub(super) fn gives_way(&self, namespace: &Namespace) -> Error {
+        if !self.is_of_caller() {
+            return conflict();
+        }
+        let what = format!(
+            "Unable to acquire lock on {namespace} within {SHARE_WAIT:?}: its indexes or options are changed, or are \
+             about to be; retry the transaction"
+        );
+        Error::new(ErrorCode::LOCK_TIMEOUT, what).with_label(TRANSIENT_TRANSACTION_ERROR)
     }
 
     pub(super) fn labeled(&self, error: Error) -> Error {

@@ -45,7 +45,7 @@ impl Created {
     /// With an error they go.
     pub(super) fn commit(mut self, commit: impl FnOnce() -> Result<()>) -> Result<()> {
         let catalog = Arc::clone(&self.catalog);
-        let arrivals = catalog.arrivals();
+        let arrivals = catalog.arrivals()?;
         let committed = commit();
         if committed.is_ok() {
             catalog.arrive(&self.collections, &arrivals);

@@ -9,7 +9,7 @@ use spinney::Durability;
 use super::prepare::{Prepared, prepare, stamped};
 use super::transaction::DocumentTransaction;
 use super::validate::{OnValidated, Validation, validate};
-use crate::base::{Environment, Interrupt, Result};
+use crate::base::{Environment, Result, interrupt};
 use crate::bson::{Document, DocumentBuf, ObjectIds, Value, ValueBuf};
 use crate::catalog::{Catalog, CollectionState, Namespace, Schema};
 use crate::collation::Collation;
@@ -38,8 +38,6 @@ pub struct Collection {
     state: Arc<CollectionState>,
     ids: Arc<ObjectIds>,
     environment: Arc<dyn Environment>,
-    /// What ends the searches of writes early, and counts what they look at.
-    interrupt: Option<Arc<Interrupt>>,
 }
 
 impl Collection {
@@ -49,15 +47,7 @@ impl Collection {
         ids: Arc<ObjectIds>,
         environment: Arc<dyn Environment>,
     ) -> Self {
-        Self { catalog, state, ids, environment, interrupt: None }
-    }
-
-    /// The same collection, whose updates and deletes are ended early by an interrupt while they search, and tell it
-    /// what they look at.
-    #[must_use]
-    pub fn watched(mut self, interrupt: &Arc<Interrupt>) -> Self {
-        self.interrupt = Some(Arc::clone(interrupt));
-        self
+        Self { catalog, state, ids, environment }
     }
 
     /// A search for the documents of a write.
@@ -65,11 +55,7 @@ impl Collection {
     /// # Errors
     /// Those of [`Execution::open`].
     pub(super) fn search<'r>(&self, reader: Box<dyn Reader + 'r>, query: &Arc<Query>) -> Result<Execution<'r>> {
-        let mut execution = Execution::open(reader, &self.state, Arc::clone(query))?;
-        if let Some(interrupt) = &self.interrupt {
-            execution.watch(interrupt);
-        }
-        Ok(execution)
+        Execution::open(reader, &self.state, Arc::clone(query))
     }
 
     /// The name.
@@ -290,7 +276,10 @@ pub fn transact<T>(
             Ok(value)
         });
         match done {
-            Err(error) if error.is_conflict() && tries < TRIES => pause(tries),
+            Err(error) if error.is_conflict() && tries < TRIES => {
+                interrupt::check()?;
+                pause(tries);
+            }
             done => return done,
         }
         tries += 1;

@@ -150,8 +150,9 @@ impl DocumentTransaction {
 
 /// Whether an error is about one document, so that others may still be inserted.
 fn is_of_document(error: &Error) -> bool {
-    !matches!(
-        error.code(),
+    let code = error.code();
+    let is_of_all = matches!(
+        code,
         ErrorCode::WRITE_CONFLICT
             | ErrorCode::LOCK_TIMEOUT
             | ErrorCode::OUT_OF_DISK_SPACE
@@ -160,5 +161,6 @@ fn is_of_document(error: &Error) -> bool {
             | ErrorCode::FILE_STREAM_FAILED
             | ErrorCode::INTERNAL_ERROR
             | ErrorCode::NAMESPACE_NOT_FOUND
-    )
+    );
+    !is_of_all && !code.is_interruption() && !code.is_of_the_server()
 }

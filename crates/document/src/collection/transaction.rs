@@ -12,9 +12,9 @@ use smallvec::SmallVec;
 use spinney::{Durability, Transaction};
 
 use super::capped_write::CappedWrite;
-use super::claims::{Claims, Counted};
+use super::claims::{Claims, Counted, SHARE_WAIT};
 use super::created::Created;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Result, interrupt};
 use crate::bson::{DocumentBuf, Timestamp, Value};
 use crate::catalog::index_entry::{EncodedId, IndexEntry};
 use crate::catalog::own::is_own_number;
@@ -96,6 +96,7 @@ impl DocumentTransaction {
         if !matches!(claims, Claims::AtCommit | Claims::Probe) {
             txn.set_lock_wait(claims.wait());
         }
+        txn.set_lock_check(|| interrupt::check().is_ok());
         let journal = catalog.recorder().is_on().then(Journal::default);
         Self {
             catalog,
@@ -318,13 +319,22 @@ impl DocumentTransaction {
         }
     }
 
+    /// Shares a collection. A transaction that shares another one may be what a change of the collection waits for, by
+    /// others that wait for it in turn: it waits for a moment only, gives up, and is tried again.
+    fn share(&self, collection: &CollectionState) -> Result<SchemaGuard> {
+        if self.held.is_empty() {
+            return collection.hold();
+        }
+        collection.hold_for(SHARE_WAIT).ok_or_else(|| self.claims.gives_way(&collection.schema().namespace))
+    }
+
     /// The schema of a collection, which stays as it is until the transaction ends.
     pub(super) fn hold(&mut self, collection: &CollectionState) -> Result<Arc<Schema>> {
         let held = self.held.iter().find(|(number, _)| *number == collection.number);
         let schema = match held {
             Some((_, guard)) => Arc::clone(guard.schema()),
             None => {
-                let guard = collection.hold();
+                let guard = self.share(collection)?;
                 let schema = Arc::clone(guard.schema());
                 self.held.push((collection.number, guard));
                 schema

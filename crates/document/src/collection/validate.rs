@@ -79,11 +79,11 @@ impl Validation {
 /// # Errors
 /// Those of the engine, and those of `told`.
 pub fn validate(catalog: &Catalog, collection: &CollectionState, told: &mut OnValidated<'_>) -> Result<Validation> {
-    let (snapshot, schema, count) = match collection.at_rest(catalog.engine(), COUNT_WAIT) {
+    let (snapshot, schema, count) = match collection.at_rest(catalog.engine(), COUNT_WAIT)? {
         Some(AtRest { count, snapshot, schema }) => (snapshot, schema, count),
         None => {
             // No transaction may commit between the two.
-            let held = collection.hold();
+            let held = collection.hold()?;
             (catalog.engine().snapshot(), Arc::clone(held.schema()), None)
         }
     };

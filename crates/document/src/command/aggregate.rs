@@ -19,7 +19,7 @@ use super::reply::{cursor_option, first_batch, short};
 use super::spec::{Field, FieldType, Target};
 use super::usage::Usage;
 use crate::aggregate::{Is, Report, Rows, stage_is};
-use crate::base::{Error, ErrorCode, Interrupt, Need, Result};
+use crate::base::{Error, ErrorCode, Need, Result};
 use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Kind, Value};
 use crate::collection::WriteOptions;
 use crate::exec::Reader;
@@ -120,7 +120,6 @@ fn aggregate(call: &Call<'_>) -> Result<Reply> {
         Over::Collection(namespace) => namespace.to_string(),
         Over::Database(name) => format!("{name}.$cmd.aggregate"),
     };
-    aggregation.watch(&call.interrupt);
     let mut rows = aggregation.rows()?;
     let writes = aggregation.writes();
     if writes {
@@ -139,7 +138,6 @@ fn explain(call: &Call<'_>) -> Result<Reply> {
     let hints = settings.as_ref().and_then(|settings| settings.hints.clone());
     let aggregation = aggregation(call, call.write_options()?, hints)?;
     let mut reply = Reply::new();
-    aggregation.watch(&call.interrupt);
     let hash = shape_hash_of(call.request.database, call.request.body).unwrap_or_default();
     let shape = ExplainedShape { hash: &hash, settings: settings.as_ref().map(|settings| settings.document.view()) };
     aggregation.explain(call.executes, &shape, &mut reply)?;
@@ -229,10 +227,6 @@ impl Source for Found {
             return Err(Error::new(ErrorCode::BSON_OBJECT_TOO_LARGE, what));
         }
         Ok(row)
-    }
-
-    fn watch(&mut self, interrupt: &Arc<Interrupt>) {
-        self.aggregation.watch(interrupt);
     }
 
     fn is_done(&self) -> bool {

@@ -104,8 +104,7 @@ fn count(call: &Call<'_>) -> Result<Reply> {
             query.limit.map_or(all, |limit| all.min(limit))
         }
         Some(Entry::Collection(state)) => {
-            let mut execution = Execution::open(call.reader()?, &state, Arc::new(query))?;
-            execution.watch(&call.interrupt);
+            let execution = Execution::open(call.reader()?, &state, Arc::new(query))?;
             execution.count()?
         }
     };
@@ -185,7 +184,6 @@ fn distinct(call: &Call<'_>) -> Result<Reply> {
         Some(Entry::View(_)) => return distinct_on_view(call, &namespace, key, values),
         Some(Entry::Collection(state)) => {
             let (path, mut execution) = (Path::new(key), Execution::open(call.reader()?, &state, Arc::new(query))?);
-            execution.watch(&call.interrupt);
             while let Some(found) = execution.next_match()? {
                 values.add_all(found.document.view(), &path)?;
             }

@@ -122,7 +122,7 @@ pub(super) fn shown(call: &Call<'_>, operation: &Operation) -> DocumentBuf {
     if let Some(hash) = shape_hash_of(&operation.database, command) {
         shown.append("queryShapeHash", &hash);
     }
-    shown.append("command", &operation.command).append("killPending", operation.interrupt.check().is_err());
+    shown.append("command", &operation.command).append("killPending", operation.interrupt.is_killed());
     shown.finish()
 }
 

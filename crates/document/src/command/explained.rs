@@ -118,7 +118,6 @@ fn explain(call: &Call<'_>, state: Option<&CollectionState>, query: Query, shown
         });
     };
     let mut execution = Execution::open(call.reader()?, state, Arc::clone(&query))?;
-    execution.watch(&call.interrupt);
     let planned = stages(execution.plan(), &query, shown, None);
     if !call.executes {
         return Ok(Explained { shape, hash, settings, filtered, tree: planned.clone(), planned, executed: None });

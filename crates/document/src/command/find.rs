@@ -9,7 +9,7 @@ use super::explained::explain_query;
 use super::reply::{FirstBatch, first_batch, short};
 use super::spec::{Field, FieldType, Privilege, Target};
 use super::tail::Tail;
-use crate::base::{Error, ErrorCode, Interrupt, Result};
+use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value};
 use crate::catalog::capped::record_number;
 use crate::catalog::{CollectionState, Entry, Namespace};
@@ -276,8 +276,7 @@ impl Found {
         if call.flag("allowDiskUse").unwrap_or(true) {
             query = query.with_spill(call.state.database.engine());
         }
-        let mut execution = Execution::open(call.reader()?, &state, Arc::new(query))?;
-        execution.watch(&call.interrupt);
+        let execution = Execution::open(call.reader()?, &state, Arc::new(query))?;
         Ok(Self { execution, left, with_record_id, capped: state.capped.is_some() })
     }
 }
@@ -295,10 +294,6 @@ impl Source for Found {
             self.left = self.left.saturating_sub(1);
         }
         Ok(found)
-    }
-
-    fn watch(&mut self, interrupt: &Arc<Interrupt>) {
-        self.execution.watch(interrupt);
     }
 
     fn is_done(&self) -> bool {

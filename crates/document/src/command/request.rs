@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use crate::base::interrupt::Caller;
 use crate::base::{Need, On};
 use crate::bson::Document;
 
@@ -34,6 +35,9 @@ pub struct Client {
     pub rights: Option<Arc<dyn Rights>>,
     /// What the command needs that the client runs, where that was checked.
     pub need: Option<Arc<Need>>,
+    /// Who waits for the reply, so that the command ends when nobody does any more; nothing where it goes on all the
+    /// same, as a write that asks for no reply.
+    pub caller: Option<Arc<dyn Caller>>,
     /// Whether the client may not move the cluster's time ahead, but for what clocks of servers may be apart.
     pub keeps_clock: bool,
 }

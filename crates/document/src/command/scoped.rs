@@ -199,18 +199,10 @@ pub(super) fn leave(call: &Call<'_>, done: Result<Reply>) -> Result<Reply> {
     let (name, number) = (call.command.name, call.generic.txn_number);
     let code = error.code();
     let in_transaction = call.generic.autocommit == Some(false);
-    let is_transient = matches!(
-        code,
-        ErrorCode::WRITE_CONFLICT
-            | ErrorCode::NO_SUCH_TRANSACTION
-            | ErrorCode::LOCK_TIMEOUT
-            | ErrorCode::SNAPSHOT_UNAVAILABLE
-            | ErrorCode::SNAPSHOT_TOO_OLD
-    );
     let is_down = code.is_of_the_server();
     if in_transaction {
         call.fail_transaction();
-        if (is_transient || is_down) && !ENDS.contains(&name) {
+        if (code.is_transient() || is_down) && !ENDS.contains(&name) {
             return Err(error.with_label(TRANSIENT_TRANSACTION_ERROR));
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::call::{Call, Needs, Reply, no_such_command};
 use super::generic::{self, Generic};
 use super::needs::of_privileges;
-use super::operations::Operation;
+use super::operations::{Operation, Running};
 use super::parse;
 use super::profile;
 use super::reply::{append_details, short};
@@ -141,6 +141,23 @@ impl Service {
         })
     }
 
+    /// Shows what a request does now among the operations, until the answer is dropped: `currentOp` tells of it, and
+    /// `killOp` and the server's end reach its interrupt. For what a server waits for behind a command.
+    pub fn begin(&self, request: &Request<'_>, interrupt: &Arc<Interrupt>, session: Option<[u8; 16]>) -> Running<'_> {
+        self.state.operations.begin(Operation {
+            id: 0,
+            database: request.database.to_owned(),
+            command: short(request.body),
+            connection: request.client.connection,
+            address: request.client.address.clone(),
+            application: request.client.application.clone(),
+            user: request.client.user.clone(),
+            session,
+            started_ms: self.state.now_ms(),
+            interrupt: Arc::clone(interrupt),
+        })
+    }
+
     fn try_run(&self, request: &Request<'_>) -> Result<DocumentBuf> {
         let name = request.body.first().map(|first| first.name.to_str_lossy()).unwrap_or_default();
         let command = table().find(&name).ok_or_else(|| no_such_command(&name))?;
@@ -150,18 +167,8 @@ impl Service {
         self.count(command);
         let began_us = self.state.database.environment().monotonic_us();
         let mut call = self.call(command, request)?;
-        let _running = self.state.operations.begin(Operation {
-            id: 0,
-            database: request.database.to_owned(),
-            command: short(request.body),
-            connection: request.client.connection,
-            address: request.client.address.clone(),
-            application: request.client.application.clone(),
-            user: request.client.user.clone(),
-            session: call.generic.session,
-            started_ms: call.now_ms,
-            interrupt: Arc::clone(&call.interrupt),
-        });
+        let _running = self.begin(request, &call.interrupt, call.generic.session);
+        let _working = call.interrupt.begin();
         let done = enter_gate(&call).and_then(|_writing| dispatch(&mut call)).map_err(|error| call.placed(error)).map(
             |mut reply| {
                 if let Some(error) = call.write_concern_error() {
@@ -200,7 +207,8 @@ impl Service {
         if command.access == Access::Read && fields.get("maxTimeMS").is_none() {
             limit_ms = self.state.parameters.read_ms(&self.state.database)?;
         }
-        let interrupt = Arc::new(Interrupt::after(Arc::clone(self.state.database.environment()), limit_ms));
+        let interrupt = Interrupt::after(Arc::clone(self.state.database.environment()), limit_ms);
+        let interrupt = Arc::new(interrupt.of_caller(request.client.caller.clone()));
         let scoped = Scoped::default();
         let call = Call {
             state: &self.state,

@@ -150,7 +150,6 @@ fn data_size(call: &Call<'_>) -> Result<Reply> {
                 (query.min, query.max) = (Some(DocumentBuf::from(min)), Some(DocumentBuf::from(max)));
             }
             let mut execution = Execution::open(call.reader()?, &state, Arc::new(query))?;
-            execution.watch(&call.interrupt);
             while let Some(found) = execution.next_match()? {
                 documents += 1;
                 bytes += u64_of(found.document.view().as_bytes().len());
@@ -222,7 +221,6 @@ fn db_hash(call: &Call<'_>) -> Result<Reply> {
 fn hash_of(call: &Call<'_>, state: &CollectionState) -> Result<String> {
     let mut hash = Md5::new();
     let mut execution = Execution::open(call.reader()?, state, Arc::new(Query::new(Filter::all())))?;
-    execution.watch(&call.interrupt);
     while let Some(found) = execution.next_match()? {
         hash.update(found.document.view().as_bytes());
     }

@@ -8,7 +8,7 @@ use spinney::Range;
 
 use super::call::Call;
 use super::cursors::Source;
-use crate::base::{Environment, Error, ErrorCode, Interrupt, Result};
+use crate::base::{Environment, Error, ErrorCode, Interrupt, Result, interrupt};
 use crate::bson::{Document, DocumentBuf};
 use crate::catalog::capped::record_number;
 use crate::catalog::{CollectionState, Namespace};
@@ -26,7 +26,6 @@ pub(super) struct Tail {
     query: Query,
     environment: Arc<dyn Environment>,
     engine: spinney::Database,
-    interrupt: Option<Arc<Interrupt>>,
     /// The walk behind `last`; nothing at the end of what was there when it began.
     walk: Option<Range>,
     /// How many commits there were before the walk began.
@@ -66,7 +65,6 @@ impl Tail {
             query,
             environment: Arc::clone(database.environment()),
             engine: database.engine().clone(),
-            interrupt: Some(Arc::clone(&call.interrupt)),
             walk: None,
             commits: 0,
             last: None,
@@ -104,8 +102,8 @@ impl Tail {
             None => self.begin()?,
         };
         while self.left > 0 {
-            self.interrupt.iter().try_for_each(|interrupt| interrupt.check())?;
             let Some((key, bytes)) = walk.advance()? else { return Ok(None) };
+            interrupt::work(8)?;
             self.last.get_or_insert_default().splice(.., key.iter().copied());
             let document = Document::from_checked_bytes(bytes).ok_or_else(damaged)?;
             let (matches, position) = self.query.filter.matches_at(document)?;
@@ -134,10 +132,6 @@ impl Source for Tail {
             Some(ready) => Ok(Some(ready)),
             None => self.next(),
         }
-    }
-
-    fn watch(&mut self, interrupt: &Arc<Interrupt>) {
-        self.interrupt = Some(Arc::clone(interrupt));
     }
 
     /// A cursor that has met no document is at its end, as there is none behind which it could stay. One with a limit

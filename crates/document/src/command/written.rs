@@ -21,12 +21,10 @@ impl Written<'_, '_> {
     /// `CommandNotSupportedOnView` (166); those of [`check_target`] and of creating a collection.
     pub(super) fn collection(&self, create: bool) -> Result<Option<Collection>> {
         check_target(&self.namespace)?;
-        let found = if create {
-            Some(self.call.collection_or_create(&self.namespace)?)
-        } else {
-            self.call.collection(&self.namespace)?
-        };
-        Ok(found.map(|collection| collection.watched(&self.call.interrupt)))
+        if create {
+            return self.call.collection_or_create(&self.namespace).map(Some);
+        }
+        self.call.collection(&self.namespace)
     }
 }
 
@@ -44,7 +42,8 @@ pub(super) fn check_target(namespace: &Namespace) -> Result<()> {
 /// Whether an error ends the whole command, not its statement alone.
 pub(super) fn ends_command(call: &Call<'_>, error: &Error) -> bool {
     let code = error.code();
-    (call.is_in_transaction() && (error.is_conflict() || code == ErrorCode::NO_SUCH_TRANSACTION))
-        || matches!(code, ErrorCode::MAX_TIME_MS_EXPIRED | ErrorCode::INTERRUPTED | ErrorCode::FILE_STREAM_FAILED)
+    (call.is_in_transaction() && code.is_transient())
+        || code == ErrorCode::FILE_STREAM_FAILED
+        || code.is_interruption()
         || code.is_of_the_server()
 }

@@ -280,7 +280,7 @@ impl Database {
             if others.is_empty() {
                 return Ok(count);
             }
-            others.iter().for_each(|index| index.wait_for_build());
+            others.iter().try_for_each(|index| index.wait_for_build())?;
             // What nobody builds any more was left by a thread that could not drop it.
             let schema = collection.schema();
             let is_left = |index: &&Arc<Index>| !index.ready && others.iter().any(|other| other.number == index.number);

@@ -14,7 +14,7 @@ use super::scan::{CollectionScan, IdLookup, IndexScan};
 use super::sort::SortAll;
 use super::stored::StoredDocument;
 use crate::aggregate::lend::{Lent, Take};
-use crate::base::{Interrupt, Result, Summary};
+use crate::base::{Result, Summary, interrupt};
 use crate::bson::{DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::{CollectionState, Index};
 use crate::keys::{Direction, TypeReader, decode_field};
@@ -75,14 +75,9 @@ impl<'r> Execution<'r> {
         let collated = collection.collation().is_some();
         let run = Run { reader: &*reader, table: &table, query: &query, collated, counts: &counts };
         note_uses(&plan, collection);
+        note(&plan);
         let root = operator(&run, &plan, query.limit.map(|limit| limit.saturating_add(skip)));
         Self { reader, table, query, collated, plan, root, counts, row: Row::default(), skip, left }
-    }
-
-    /// The execution ends early by this from now on.
-    pub fn watch(&mut self, interrupt: &Arc<Interrupt>) {
-        interrupt.note_plan(Arc::clone(&self.plan) as Summary);
-        self.counts.interrupt = Some(Arc::clone(interrupt));
     }
 
     /// The plan.
@@ -189,6 +184,7 @@ impl<'r> Execution<'r> {
         if self.query.projection.is_some() || self.query.return_key {
             return self.lend_shown(take);
         }
+        note(&self.plan);
         let keys = keys && self.index_of_keys().is_some();
         let (query, collated) = (&*self.query, self.collated);
         let run = Run { reader: &*self.reader, table: &self.table, query, collated, counts: &self.counts };
@@ -234,12 +230,15 @@ impl<'r> Execution<'r> {
     pub fn count(mut self) -> Result<u64> {
         let (query, collated) = (&*self.query, self.collated);
         let run = Run { reader: &*self.reader, table: &self.table, query, collated, counts: &self.counts };
-        let skipped = self.root.count(&run, &mut self.row, self.skip)?;
-        if skipped < self.skip { Ok(0) } else { self.root.count(&run, &mut self.row, self.left) }
+        let mut count = |most| self.root.count(&run, &mut self.row, most);
+        let counted = count(self.skip).and_then(|skipped| if skipped < self.skip { Ok(0) } else { count(self.left) });
+        self.counts.tell();
+        counted
     }
 
     /// Goes to the next row.
     fn step(&mut self) -> Result<bool> {
+        note(&self.plan);
         let found = self.next_row();
         self.counts.tell();
         found
@@ -277,6 +276,11 @@ impl Iterator for Execution<'_> {
         }
         next
     }
+}
+
+/// Notes the plan as that of the thread's operation, if that has none yet: a cursor is read by several operations.
+fn note(plan: &Arc<Plan>) {
+    interrupt::note_plan(|| Arc::clone(plan) as Summary);
 }
 
 /// Counts the use of each index of a plan, and the scans of all documents.

@@ -64,11 +64,9 @@ impl Operator for Fetch {
                 }
                 continue;
             };
-            if next.document.is_none() {
-                return Err(dangling());
-            }
+            let Some(document) = &next.document else { return Err(dangling()) };
             if self.exact {
-                run.count_document()?;
+                run.count_document(document.bytes().len())?;
             }
             if self.exact || run.matches(&mut next)? {
                 *row = next;

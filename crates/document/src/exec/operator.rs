@@ -2,13 +2,12 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::Arc;
 
 use super::reader::Reader;
 use super::row::Row;
 use crate::aggregate::Lent;
 use crate::aggregate::lend::Take;
-use crate::base::{Error, ErrorCode, Interrupt, Result};
+use crate::base::{Error, ErrorCode, Result, interrupt};
 use crate::bson::Document;
 use crate::plan::Query;
 
@@ -35,24 +34,20 @@ pub struct Counts {
     pub documents: Cell<u64>,
     /// How many of them the operation was told of.
     told: Cell<(u64, u64)>,
-    /// What ends the execution early.
-    pub(super) interrupt: Option<Arc<Interrupt>>,
 }
 
 impl Counts {
     /// Tells the operation what was looked at since the last time.
     pub(super) fn tell(&self) {
         let (keys, documents) = (self.keys.get(), self.documents.get());
-        if let Some(interrupt) = &self.interrupt {
-            let (keys_told, documents_told) = self.told.get();
-            interrupt.add_examined(keys - keys_told, documents - documents_told);
-        }
-        self.told.set((keys, documents));
+        let (keys_told, documents_told) = self.told.replace((keys, documents));
+        interrupt::add_examined(keys - keys_told, documents - documents_told);
     }
 }
 
-/// After how many entries or documents it is seen whether the execution is to end.
-const CHECKED: u64 = 128;
+/// What an entry of an index and a document count for as work of the operation.
+const KEY_WORK: usize = 2;
+const DOCUMENT_WORK: usize = 8;
 
 /// Gives rows.
 pub(super) trait Operator: fmt::Debug + Send {
@@ -109,36 +104,27 @@ pub(super) fn count_rows<O: Operator + ?Sized>(
 impl Run<'_> {
     /// Whether the row's document, which was read, matches the query.
     pub(super) fn matches(&self, row: &mut Row) -> Result<bool> {
-        self.count_document()?;
         let Some(document) = &row.document else { return Ok(false) };
+        self.count_document(document.bytes().len())?;
         let view = Document::from_checked_bytes(document.bytes()).ok_or_else(damaged)?;
         let (matched, position) = self.query.filter.matches_at(view)?;
         row.position = position;
         Ok(matched)
     }
 
-    /// Counts a document.
+    /// Counts a document of so many bytes.
     ///
     /// # Errors
     /// When the search was interrupted.
-    pub(super) fn count_document(&self) -> Result<()> {
+    pub(super) fn count_document(&self, bytes: usize) -> Result<()> {
         self.counts.documents.set(self.counts.documents.get() + 1);
-        self.check(self.counts.documents.get())
+        interrupt::work(DOCUMENT_WORK + bytes / 64)
     }
 
     /// Counts an entry of an index.
     pub(super) fn count_key(&self) -> Result<()> {
         self.counts.keys.set(self.counts.keys.get() + 1);
-        self.check(self.counts.keys.get())
-    }
-
-    /// Sees, now and then, whether the execution is to end.
-    #[inline]
-    fn check(&self, counted: u64) -> Result<()> {
-        match &self.counts.interrupt {
-            Some(interrupt) if counted.is_multiple_of(CHECKED) => interrupt.check(),
-            _ => Ok(()),
-        }
+        interrupt::work(KEY_WORK)
     }
 }
 

@@ -26,8 +26,8 @@ pub trait Reader: fmt::Debug + Send + Sync {
     /// The entries of a range, from its end when `reverse`.
     fn range(&self, table: &Table, bounds: KeyBounds, reverse: bool) -> Range;
 
-    /// The entries of several ranges, which are apart and in the order of the walk.
-    fn ranges(&self, table: &Table, ranges: Vec<KeyBounds>, reverse: bool) -> Ranges;
+    /// The entries of several ranges, which ascend and are apart; with `reverse` from the last key to the first.
+    fn ranges(&self, table: &Table, ranges: &[KeyBounds], reverse: bool) -> Ranges;
 
     /// The newest change that is seen.
     fn seqnum(&self) -> SeqNum;
@@ -57,8 +57,8 @@ impl Reader for Snapshot {
         if reverse { self.range_rev(table, bounds) } else { Self::range(self, table, bounds) }
     }
 
-    fn ranges(&self, table: &Table, ranges: Vec<KeyBounds>, reverse: bool) -> Ranges {
-        if reverse { self.ranges_rev(table, ranges) } else { Self::ranges(self, table, ranges) }
+    fn ranges(&self, table: &Table, ranges: &[KeyBounds], reverse: bool) -> Ranges {
+        if reverse { self.ranges_rev(table, ranges.iter().rev()) } else { Self::ranges(self, table, ranges) }
     }
 
     fn estimate(&self, table: &Table, bounds: &KeyBounds) -> Result<Estimate> {
@@ -83,7 +83,7 @@ impl Reader for Arc<dyn Reader> {
         (**self).range(table, bounds, reverse)
     }
 
-    fn ranges(&self, table: &Table, ranges: Vec<KeyBounds>, reverse: bool) -> Ranges {
+    fn ranges(&self, table: &Table, ranges: &[KeyBounds], reverse: bool) -> Ranges {
         (**self).ranges(table, ranges, reverse)
     }
 
@@ -113,8 +113,8 @@ impl Reader for &Transaction {
         if reverse { self.range_rev(table, bounds) } else { Transaction::range(self, table, bounds) }
     }
 
-    fn ranges(&self, table: &Table, ranges: Vec<KeyBounds>, reverse: bool) -> Ranges {
-        if reverse { self.ranges_rev(table, ranges) } else { Transaction::ranges(self, table, ranges) }
+    fn ranges(&self, table: &Table, ranges: &[KeyBounds], reverse: bool) -> Ranges {
+        if reverse { self.ranges_rev(table, ranges.iter().rev()) } else { Transaction::ranges(self, table, ranges) }
     }
 
     fn estimate(&self, table: &Table, bounds: &KeyBounds) -> Result<Estimate> {

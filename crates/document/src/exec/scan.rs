@@ -1,6 +1,7 @@
 //! Scans: of the collection, and of an index.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use spinney::{Range, Ranges, Table};
@@ -16,40 +17,71 @@ use crate::catalog::index_entry::EntryParts;
 use crate::keys::{Direction, field_len};
 use crate::plan::{Group, KeyBounds, KeyFilter, Scan};
 
-/// A walk over ranges of a table.
+/// How many ranges the engine is given at a time, so that those of a long filter are not all copied to its form at once.
+const RANGES_AT_ONCE: usize = 1024;
+
+/// A walk over ranges of a table, which ascend and are apart.
 #[derive(Debug)]
-enum Walk {
+struct Walk {
+    table: Table,
+    ranges: Arc<[KeyBounds]>,
+    /// Which of the ranges the engine has not been given yet.
+    left: std::ops::Range<usize>,
+    reverse: bool,
+    /// Those that it walks over.
+    current: Option<Walked>,
+}
+
+#[derive(Debug)]
+enum Walked {
     One(Range),
     Many(Ranges),
 }
 
 impl Walk {
-    fn new(run: &Run<'_>, table: &Table, mut ranges: Vec<KeyBounds>, reverse: bool) -> Self {
-        match (ranges.pop(), ranges.is_empty()) {
-            (Some(only), true) => Self::One(run.reader.range(table, only, reverse)),
-            (Some(last), false) => {
-                ranges.push(last);
-                if reverse {
-                    ranges.reverse();
-                }
-                Self::Many(run.reader.ranges(table, ranges, reverse))
-            }
-            (None, _) => Self::Many(run.reader.ranges(table, Vec::new(), reverse)),
-        }
+    fn new(table: &Table, ranges: Arc<[KeyBounds]>, reverse: bool) -> Self {
+        let left = 0..ranges.len();
+        Self { table: table.clone(), ranges, left, reverse, current: None }
+    }
+
+    /// Goes on to the next ranges; false when there are no more.
+    fn go_on(&mut self, run: &Run<'_>) -> bool {
+        let std::ops::Range { start, end } = self.left;
+        let next = if self.reverse {
+            end.saturating_sub(RANGES_AT_ONCE).max(start)..end
+        } else {
+            start..end.min(start + RANGES_AT_ONCE)
+        };
+        self.left = if self.reverse { start..next.start } else { next.end..end };
+        self.current = match &self.ranges[next] {
+            [] => None,
+            [only] => Some(Walked::One(run.reader.range(&self.table, only.clone(), self.reverse))),
+            many => Some(Walked::Many(run.reader.ranges(&self.table, many, self.reverse))),
+        };
+        self.current.is_some()
     }
 
     /// Gives the next entries to `take`, until that wants no more; whether it is so that it ended.
     #[inline]
-    fn each(&mut self, mut take: impl FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<bool> {
-        match self {
-            Self::One(range) => range.each(take),
-            Self::Many(ranges) => {
-                while let Some((key, value)) = ranges.advance()? {
-                    if !take(key, value)? {
+    fn each(&mut self, run: &Run<'_>, mut take: impl FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<bool> {
+        loop {
+            match &mut self.current {
+                None => {}
+                Some(Walked::One(range)) => {
+                    if range.each(&mut take)? {
                         return Ok(true);
                     }
                 }
-                Ok(false)
+                Some(Walked::Many(ranges)) => {
+                    while let Some((key, value)) = ranges.advance()? {
+                        if !take(key, value)? {
+                            return Ok(true);
+                        }
+                    }
+                }
+            }
+            if !self.go_on(run) {
+                return Ok(false);
             }
         }
     }
@@ -61,16 +93,19 @@ pub(super) struct CollectionScan(Walk);
 
 impl CollectionScan {
     pub(super) fn new(run: &Run<'_>, scan: &Scan) -> Self {
-        let ranges = scan.groups.iter().flat_map(|group| group.ranges.iter().cloned()).collect();
-        Self(Walk::new(run, run.table, ranges, scan.reverse))
+        let ranges = match &scan.groups[..] {
+            [only] => Arc::clone(&only.ranges),
+            groups => groups.iter().flat_map(|group| group.ranges.iter().cloned()).collect(),
+        };
+        Self(Walk::new(run.table, ranges, scan.reverse))
     }
 }
 
 impl Operator for CollectionScan {
     fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool> {
         row.reset();
-        self.0.each(|id, bytes| {
-            run.count_document()?;
+        self.0.each(run, |id, bytes| {
+            run.count_document(bytes.len())?;
             // Asked in place: only a document that matches is copied.
             let document = Document::from_checked_bytes(bytes).ok_or_else(damaged)?;
             let (matched, position) = run.query.filter.matches_at(document)?;
@@ -85,8 +120,8 @@ impl Operator for CollectionScan {
 
     /// Documents are lent from where they are.
     fn lend(&mut self, run: &Run<'_>, _: &mut Row, take: &mut Take<'_>) -> Result<bool> {
-        self.0.each(|_, bytes| {
-            run.count_document()?;
+        self.0.each(run, |_, bytes| {
+            run.count_document(bytes.len())?;
             let document = Document::from_checked_bytes(bytes).ok_or_else(damaged)?;
             Ok(!run.query.filter.matches_at(document)?.0 || take(Lent::Document(document))?)
         })
@@ -201,17 +236,17 @@ impl IndexScan {
         loop {
             let Some(walk) = &mut self.walk else {
                 let Some(group) = self.walks.pop() else { return Ok(false) };
-                self.walk = Some(Walk::new(run, &self.table, group.ranges, self.reverse));
+                self.walk = Some(Walk::new(&self.table, group.ranges, self.reverse));
                 continue;
             };
             let (directions, filters, met, unique) = (&*self.directions, &*self.filters, &mut self.met, self.unique);
             let is_enough = if filters.is_empty() && met.is_none() {
-                walk.each(|key, value| {
+                walk.each(run, |key, value| {
                     run.count_key()?;
                     take(IndexEntry { key, value, directions, unique })
                 })?
             } else {
-                walk.each(|key, value| {
+                walk.each(run, |key, value| {
                     run.count_key()?;
                     let entry = IndexEntry { key, value, directions, unique };
                     let is_row = takes(filters, directions, key)
@@ -257,8 +292,8 @@ impl Operator for IndexScan {
     fn lend(&mut self, run: &Run<'_>, _: &mut Row, take: &mut Take<'_>) -> Result<bool> {
         self.each(run, |entry| {
             let document = || {
-                run.count_document()?;
                 let found = run.reader.get(run.table, entry.parts()?.id)?.ok_or_else(dangling)?;
+                run.count_document(found.len())?;
                 Ok(StoredDocument::new(found).into_buf())
             };
             take(Lent::Key(KeyRow { fields: entry.key, types: entry.types()?, document: &document }))

@@ -21,6 +21,7 @@ use std::cell::Cell;
 use smallvec::SmallVec;
 
 use super::value::Val;
+use crate::base::interrupt;
 use crate::base::num::u32_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::buf::{append_index, append_payload};
@@ -55,7 +56,7 @@ pub(super) fn charge(bytes: usize) -> Result<()> {
         return Err(exceeded(held));
     }
     HELD.set(held);
-    Ok(())
+    interrupt::work(bytes / 64)
 }
 
 /// Takes note that no more than so many bytes are held any longer.
@@ -113,6 +114,7 @@ impl Drop for Scope {
 #[inline]
 pub(super) fn settled<'a>(before: usize, made: Result<Val<'a>>) -> Result<Val<'a>> {
     HELD.set(before);
+    interrupt::work(1)?;
     if let Ok(Val::Own(value)) = &made {
         let bytes = value.payload().len();
         if bytes > size_of::<ValueBuf>() {

@@ -7,7 +7,7 @@ use super::explain::{self, ExplainedShape};
 use super::rewrites::Rewrites;
 use super::storage::Shared;
 use crate::aggregate::{self, Is, Memory, Pipeline, Rows, Run, stage_is};
-use crate::base::{Error, ErrorCode, Interrupt, Result};
+use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::Namespace;
 use crate::collation::Collation;
@@ -96,7 +96,6 @@ impl Aggregation {
             parts,
             reader,
             write: options.write,
-            watch: Arc::default(),
             server: None,
             index_hints: options.index_hints,
             rewrites: options.rewrites,
@@ -116,11 +115,6 @@ impl Aggregation {
         self.collections = Arc::new(collections);
         self.run.storage = Arc::new(Shared(Arc::clone(&self.collections)));
         self
-    }
-
-    /// The documents end early by this from now on.
-    pub fn watch(&self, interrupt: &Arc<Interrupt>) {
-        self.collections.watch.set(interrupt);
     }
 
     /// The stages.

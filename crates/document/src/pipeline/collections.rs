@@ -2,13 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 
 use super::rewrites::Rewrites;
 use crate::aggregate::{self, Report, Rows};
-use crate::base::{Environment, Interrupt, Result};
+use crate::base::{Environment, Result};
 use crate::bson::{DocumentBuilder, ObjectIds};
 use crate::catalog::{Catalog, CollectionState, Namespace};
 use crate::collection::{Collection, WriteOptions};
@@ -50,33 +47,6 @@ pub trait Server: fmt::Debug + Send + Sync {
     fn host(&self) -> String;
 }
 
-/// The interrupt that ends the reads of a pipeline early: that of the command that asks for its documents now.
-#[derive(Debug, Default)]
-pub struct Watch {
-    /// Counts the interrupts that there were, so that readers see that there is another one.
-    count: AtomicU64,
-    interrupt: Mutex<Option<Arc<Interrupt>>>,
-}
-
-impl Watch {
-    /// Reads end early by this from now on.
-    pub fn set(&self, interrupt: &Arc<Interrupt>) {
-        *self.interrupt.lock() = Some(Arc::clone(interrupt));
-        // Released to the readers that then take the lock.
-        self.count.fetch_add(1, Ordering::Release);
-    }
-
-    /// The interrupt, if it is another one than the `known`th.
-    pub fn newer(&self, known: &mut u64) -> Option<Arc<Interrupt>> {
-        let count = self.count.load(Ordering::Acquire);
-        if count == *known {
-            return None;
-        }
-        *known = count;
-        self.interrupt.lock().clone()
-    }
-}
-
 /// All collections, as one reader sees them.
 #[derive(Clone, Debug)]
 pub struct Collections {
@@ -88,8 +58,6 @@ pub struct Collections {
     pub database: String,
     /// How `$out` and `$merge` commit.
     pub write: WriteOptions,
-    /// How reads are ended early.
-    pub watch: Arc<Watch>,
     /// What `$currentOp` and others ask, if there is a server.
     pub server: Option<Arc<dyn Server>>,
     /// The only indexes that are considered, where that is limited.

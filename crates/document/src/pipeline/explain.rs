@@ -140,9 +140,6 @@ fn plan(
     let (reader, began) = (Box::new(Arc::clone(&collections.reader)), environment.now_ms());
     let mut execution =
         Execution::open(reader, &state, Arc::new(head.query.clone().with_spill(collections.parts.catalog.engine())))?;
-    if let Some(interrupt) = collections.watch.newer(&mut 0) {
-        execution.watch(&interrupt);
-    }
     let plan = stages(execution.plan(), execution.query(), shown, None);
     if !executes {
         return Ok((plan, None));

@@ -11,10 +11,9 @@ use std::sync::Arc;
 
 use spinney::Table;
 
-use super::collections::Watch;
 use crate::aggregate::Run;
-use crate::base::Result;
 use crate::base::num::{trunc_to_i64, u64_of, usize_of};
+use crate::base::{Result, interrupt};
 use crate::bson::{Document, DocumentBuf};
 use crate::exec::{Reader, damaged};
 use crate::expr::{self, Expression};
@@ -44,7 +43,6 @@ const TRIES_MAX: usize = 100;
 /// Draws documents of a collection, each at most once.
 pub(super) struct Draws {
     keys: KeySpace,
-    watch: Arc<Watch>,
     run: Run,
     random: Expression,
     /// Parts of the keys, each with how many documents are in it and those before.
@@ -120,13 +118,7 @@ impl Draws {
     ///
     /// # Errors
     /// Those of the engine.
-    pub(super) fn begin(
-        reader: &Arc<dyn Reader>,
-        table: &Table,
-        size: usize,
-        watch: &Arc<Watch>,
-        run: &Run,
-    ) -> Result<Option<Self>> {
+    pub(super) fn begin(reader: &Arc<dyn Reader>, table: &Table, size: usize, run: &Run) -> Result<Option<Self>> {
         let all = reader.estimate(table, &(Bound::Unbounded, Bound::Unbounded))?;
         let in_leaf = u64::from(table.options().block_bytes) * all.entries / all.bytes.max(1);
         let cell = in_leaf.saturating_mul(CELL_LEAVES).clamp(CELL_DOCUMENTS.0, CELL_DOCUMENTS.1);
@@ -143,7 +135,6 @@ impl Draws {
         Ok(Some(Self {
             parts: keys.parts(whole, cell.max(all.entries / PARTS))?,
             keys,
-            watch: Arc::clone(watch),
             run: run.clone(),
             random: expr::random(&run.context),
             cell,
@@ -162,10 +153,8 @@ impl Draws {
             if self.rest.is_some() {
                 break;
             }
-            if let Some(interrupt) = self.watch.newer(&mut 0) {
-                interrupt.check()?;
-                interrupt.add_examined(0, 1);
-            }
+            interrupt::check()?;
+            interrupt::add_examined(0, 1);
             let cell = self.find_cell()?;
             if let Some((key, document)) = self.one_of(cell)?
                 && !self.drawn.contains(&key)

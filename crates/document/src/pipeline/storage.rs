@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::collections::{Collections, Watch};
+use super::collections::Collections;
 use super::head::Head;
 use super::rewrites::Rewrite;
 use super::sample::Draws;
@@ -125,10 +125,10 @@ impl Stored {
         let Some(state) = &self.state else {
             return head.rest.run(Box::new(std::iter::empty()), run);
         };
-        let Collections { reader, watch, rewrites, .. } = &*self.collections;
+        let Collections { reader, rewrites, .. } = &*self.collections;
         let sampled = pipeline.stages().first().and_then(|stage| stage.as_sample());
         if let Some(size) = sampled.filter(|_| self.hint.is_none() && rewrites.has(Rewrite::Draws))
-            && let Some(draws) = Draws::begin(reader, &state.table, size, watch, run)?
+            && let Some(draws) = Draws::begin(reader, &state.table, size, run)?
         {
             return pipeline.clone().without_first(1).run(Box::new(draws), run);
         }
@@ -139,11 +139,11 @@ impl Stored {
         head.query.fetches = !rewrites.has(Rewrite::CoveredReads);
         let execution = Execution::open(Box::new(Arc::clone(reader)), state, Arc::new(head.query))?;
         let keys = rewrites.has(Rewrite::LentKeys);
-        let mut found = Found { execution, watch: Arc::clone(watch), known: 0, keys };
+        let mut found = Found { execution, keys };
         if head.rest.borrows() && rewrites.has(Rewrite::Lending) {
             return head.rest.run_lent(Box::new(found), run);
         }
-        head.rest.run(Box::new(std::iter::from_fn(move || found.watched().next())), run)
+        head.rest.run(Box::new(std::iter::from_fn(move || found.execution.next())), run)
     }
 }
 
@@ -151,21 +151,8 @@ impl Stored {
 #[derive(Debug)]
 struct Found {
     execution: Execution<'static>,
-    watch: Arc<Watch>,
-    /// The interrupt that the execution knows.
-    known: u64,
     /// Whether keys are lent.
     keys: bool,
-}
-
-impl Found {
-    /// The execution, which ends early by the interrupt of now.
-    fn watched(&mut self) -> &mut Execution<'static> {
-        if let Some(interrupt) = self.watch.newer(&mut self.known) {
-            self.execution.watch(&interrupt);
-        }
-        &mut self.execution
-    }
 }
 
 impl Lender for Found {
@@ -174,6 +161,6 @@ impl Lender for Found {
     }
 
     fn lend(&mut self, keys: bool, take: &mut Take<'_>) -> Result<bool> {
-        self.watched().lend(keys, take)
+        self.execution.lend(keys, take)
     }
 }

@@ -37,12 +37,15 @@ pub struct Asked<'q> {
     pub query: &'q Query,
     /// When the filter is, or has, an `$or`: its branches, each with the conditions beside it.
     pub branches: Vec<Node>,
+    /// Whether the branches lack the conditions beside them, which are too many.
+    pub alone: bool,
     /// The first names of the paths of the filter and of the sort.
     tops: SmallVec<[&'q [u8]; 8]>,
 }
 
-/// The most branches of an `$or` that get ranges of their own.
-const BRANCHES_MAX: usize = 50;
+/// The most conditions that stand beside the branches of an `$or`, counted for each branch. With more the branches are
+/// planned for themselves, and the conditions beside them are asked of the documents that are found.
+const BESIDE_MAX: usize = 100_000;
 
 impl<'q> Asked<'q> {
     /// What a query asks.
@@ -53,7 +56,8 @@ impl<'q> Asked<'q> {
         if let Some((path, _)) = query.sort.as_ref().and_then(|sort| sort.fields().first()) {
             tops.push(path.top());
         }
-        Self { query, branches: branches(query.filter.root()), tops }
+        let (branches, alone) = branches(query.filter.root());
+        Self { query, branches, alone, tops }
     }
 
     /// Whether the filter or the sort is about `_id`.
@@ -82,20 +86,21 @@ fn collect_tops<'n>(node: &'n Node, tops: &mut SmallVec<[&'n [u8]; 8]>) {
     }
 }
 
-fn branches(filter: &Node) -> Vec<Node> {
-    let few = |nodes: &[Node]| nodes.len() <= BRANCHES_MAX;
-    match filter {
-        Node::Or(nodes) if few(nodes) => nodes.clone(),
-        Node::And(parts) => {
-            let Some(at) = parts.iter().position(|part| matches!(part, Node::Or(nodes) if few(nodes))) else {
-                return Vec::new();
-            };
-            let Node::Or(nodes) = &parts[at] else { return Vec::new() };
-            let others: Vec<_> =
-                parts.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, part)| part.clone()).collect();
-            let with = |node: &Node| Node::And(std::iter::once(node.clone()).chain(others.iter().cloned()).collect());
-            nodes.iter().map(with).collect()
-        }
-        _ => Vec::new(),
+/// The branches of the first `$or` of a filter, and whether they lack the conditions beside it.
+fn branches(filter: &Node) -> (Vec<Node>, bool) {
+    let parts = match filter {
+        Node::Or(nodes) => return (nodes.clone(), false),
+        Node::And(parts) => parts,
+        _ => return (Vec::new(), false),
+    };
+    let either = |part: &Node| matches!(part, Node::Or(_));
+    let Some(at) = parts.iter().position(either) else { return (Vec::new(), false) };
+    let Node::Or(nodes) = &parts[at] else { return (Vec::new(), false) };
+    let others = || parts.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, part)| part);
+    let beside = others().map(Node::weight).sum::<usize>();
+    if nodes.len().saturating_mul(beside) > BESIDE_MAX {
+        return (nodes.clone(), true);
     }
+    let with_others = nodes.iter().map(|node| Node::And(std::iter::once(node).chain(others()).cloned().collect()));
+    (with_others.collect(), false)
 }

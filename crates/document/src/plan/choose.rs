@@ -4,6 +4,7 @@
 //! from the branches of its trees, and the one with the least work is taken: entries to walk over, documents to fetch,
 //! documents to sort. With a limit and the right order, a scan ends early.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use spinney::{SeqNum, Table};
@@ -13,9 +14,11 @@ use super::candidate::{Asked, Candidate};
 use super::index_scans::{is_id_pattern, of_collection, of_index};
 use super::limits::within_limits;
 use super::query::{Hint, Query};
+use super::ranges::joined;
 use super::scan::{KeyBounds, Scan};
 use super::shape::shape;
 use super::tree::Plan;
+use crate::base::interrupt;
 use crate::base::{Error, ErrorCode, Result};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{CollectionState, Index, IndexFilter, NamedIndex, Schema};
@@ -48,6 +51,10 @@ impl Subject<'_> {
 
 /// The most ranges of a scan that are estimated; the rest is taken to be alike.
 const ESTIMATED_RANGES_MAX: usize = 8;
+
+/// The most plans for the branches of an `$or` that are run one after the other; of more, those over the same index
+/// are joined.
+const APART_MAX: usize = 50;
 
 /// Chooses the plan of a query.
 ///
@@ -82,7 +89,7 @@ pub fn plan(subject: Subject<'_>, query: &Query, estimate: Estimate<'_>) -> Resu
             let what = "When using min()/max() a hint of which index to use must be provided";
             return Err(Error::new(ErrorCode::new(51173), what));
         }
-        None => all(subject, &asked, considered),
+        None => all(subject, &asked, considered)?,
     };
     let chosen = choose(subject, &asked, candidates, (considered, hint.is_some()), estimate)?;
     Ok(chosen.unwrap_or(Plan::Nothing))
@@ -140,7 +147,7 @@ fn of_allowed(
         return Ok(Some(plan));
     }
     let (asked, considered) = (Asked::new(query), Considered::Allowed(allowed));
-    let candidates = all(subject, &asked, considered);
+    let candidates = all(subject, &asked, considered)?;
     choose(subject, &asked, candidates, (considered, false), estimate)
 }
 
@@ -209,9 +216,10 @@ fn usable(subject: Subject<'_>) -> impl Iterator<Item = &Arc<Index>> {
 }
 
 /// The candidates of the indexes that are considered.
-fn all(subject: Subject<'_>, asked: &Asked<'_>, considered: Considered<'_>) -> Vec<Candidate> {
+fn all(subject: Subject<'_>, asked: &Asked<'_>, considered: Considered<'_>) -> Result<Vec<Candidate>> {
     let mut found = Vec::new();
     for index in usable(subject).filter(|index| !index.spec.hidden && considered.has(index)) {
+        interrupt::check()?;
         found.extend(of_index(asked, index, false, subject.collection.collation()));
     }
     // A scan of the collection is for its order, its bounds, or when there is nothing else.
@@ -219,7 +227,7 @@ fn all(subject: Subject<'_>, asked: &Asked<'_>, considered: Considered<'_>) -> V
     if by_id || considered.has_scans() && found.iter().all(Candidate::is_unbounded) {
         found.extend(of_collection(asked, subject.collection.collation(), subject.is_capped()));
     }
-    found
+    Ok(found)
 }
 
 /// The candidates of the index that a query must use.
@@ -287,8 +295,11 @@ fn by_branches(
         return Ok(None);
     }
     let mut plans = Vec::with_capacity(asked.branches.len());
+    let many = asked.branches.len() > APART_MAX;
     for branch in &asked.branches {
-        if considered.has_id()
+        interrupt::check()?;
+        if !many
+            && considered.has_id()
             && let Some(plan) = by_id(subject, branch)
         {
             plans.push(plan);
@@ -296,16 +307,32 @@ fn by_branches(
         }
         let query = Query::new(Filter::from_node(branch.clone()));
         let branch = Asked::new(&query);
-        let candidates = all(subject, &branch, considered).into_iter();
+        let candidates = all(subject, &branch, considered)?.into_iter();
         let bounded = candidates.filter(|candidate| !candidate.is_unbounded()).collect();
-        let Some(chosen) = best(subject, &query, bounded, estimate)? else { return Ok(None) };
+        let Some(mut chosen) = best(subject, &query, bounded, estimate)? else { return Ok(None) };
+        chosen.scan.exact &= !asked.alone;
         match finish(&query, chosen) {
             Plan::Nothing => {}
             plan => plans.push(plan),
         }
     }
-    let union = Plan::Union(plans);
+    let union = Plan::Union(if many { by_index(plans) } else { plans });
     Ok(Some(if asked.query.sort.is_some() { Plan::Sort(Box::new(union)) } else { union }))
+}
+
+/// The plans with the scans of each index as one.
+fn by_index(plans: Vec<Plan>) -> Vec<Plan> {
+    let (mut others, mut scans) = (Vec::new(), BTreeMap::<_, Vec<Scan>>::new());
+    for plan in plans {
+        match plan {
+            Plan::Scan(scan) if scan.groups.len() == 1 => {
+                scans.entry(scan.index.as_ref().map(|index| index.table.id())).or_default().push(scan);
+            }
+            other => others.push(other),
+        }
+    }
+    others.extend(scans.into_values().filter_map(joined).map(Plan::Scan));
+    others
 }
 
 /// The candidate with the least work.
@@ -347,7 +374,7 @@ fn best(
 fn entries_of(scan: &Scan, table: &Table, estimate: Estimate<'_>) -> Result<u64> {
     let ranges = scan.groups.iter().map(|group| group.ranges.len()).sum::<usize>();
     let mut sum = 0;
-    for range in scan.groups.iter().flat_map(|group| &group.ranges).take(ESTIMATED_RANGES_MAX) {
+    for range in scan.groups.iter().flat_map(|group| &*group.ranges).take(ESTIMATED_RANGES_MAX) {
         sum += estimate(table, range)?;
     }
     let estimated = ranges.clamp(1, ESTIMATED_RANGES_MAX);

@@ -68,10 +68,7 @@ fn test_implies(test: &Predicate, wanted: &Predicate) -> bool {
 /// sees their bytes.
 fn comparison_of_texts(test: &Predicate) -> Option<Option<&Collation>> {
     match test {
-        Predicate::In(choices) => {
-            let has_text = choices.values().iter().any(|value| has_text(&value.view()));
-            has_text.then_some(choices.collation().as_deref())
-        }
+        Predicate::In(choices) => choices.has_texts().then_some(choices.collation().as_deref()),
         Predicate::Regex(_) => Some(None),
         test => test.as_comparison().filter(|(_, operand, _)| has_text(operand)).map(|(.., by)| by),
     }

@@ -82,7 +82,14 @@ impl Shape<'_> {
         let filter = asked.query.filter.root();
         let mut found: Vec<_> =
             self.alternatives(filter).into_iter().map(|bounds| self.candidate(asked.query, bounds)).collect();
-        found.extend(self.of_branches(asked));
+        if let Some(of_branches) = self.of_branches(asked) {
+            // The same bounds for all branches together find more, unless the ranges have them all.
+            let is_wider = |one: &Candidate| !one.scan.filters.is_empty() && (!one.sorted || of_branches.sorted);
+            if !asked.alone {
+                found.retain(|one| !is_wider(one));
+            }
+            found.push(of_branches);
+        }
         found
     }
 
@@ -113,7 +120,7 @@ impl Shape<'_> {
         if asked.branches.is_empty() {
             return None;
         }
-        let (mut ranges, mut all): (Vec<_>, Option<Vec<Bounds>>) = (Vec::new(), None);
+        let (mut ranges, mut of_fields) = (Vec::new(), vec![Vec::new(); self.fields.len()]);
         for branch in &asked.branches {
             let bounds = self.alternatives(branch).into_iter().next()?;
             if bounds.first()?.is_full() {
@@ -121,17 +128,14 @@ impl Shape<'_> {
             }
             if bounds.iter().all(|bounds| !bounds.intervals.is_empty()) {
                 let composed = compose(self.directions, &bounds, 0);
-                ranges.extend(composed.groups.into_iter().flat_map(|group| group.ranges));
+                ranges.extend(composed.groups.iter().flat_map(|group| group.ranges.iter().cloned()));
             }
-            all = Some(match all {
-                None => bounds,
-                Some(all) => all.into_iter().zip(bounds).map(|(a, b)| a.union(b)).collect(),
-            });
+            of_fields.iter_mut().zip(bounds).for_each(|(all, bounds)| all.push(Some(bounds)));
         }
-        let bounds = all?;
+        let bounds: Vec<_> = of_fields.into_iter().filter_map(Bounds::union_of).collect();
         // Ranges of different branches are in the order of keys, not grouped.
         let order = self.order(asked.query, &bounds).filter(|order| order.grouped == 0);
-        let groups = vec![Group { prefix: Vec::new(), ranges: union(ranges) }];
+        let groups = vec![Group { prefix: Vec::new(), ranges: union(ranges).into() }];
         let scan = Scan {
             index: self.index.cloned(),
             bounds,

@@ -38,7 +38,7 @@ pub fn within_limits(
         return Err(Error::new(ErrorCode::new(51175), "The value provided for min() is not less than that of max()"));
     }
     let range = (low.map_or(Bound::Unbounded, Bound::Included), high.map_or(Bound::Unbounded, Bound::Excluded));
-    candidate.scan.groups = vec![Group { prefix: Vec::new(), ranges: vec![range] }];
+    candidate.scan.groups = vec![Group { prefix: Vec::new(), ranges: [range].into() }];
     candidate.scan.filters.clear();
     candidate.scan.bounds = fields.iter().map(|_| Bounds::full()).collect();
     // The order was found for other bounds.

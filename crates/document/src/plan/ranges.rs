@@ -5,13 +5,14 @@
 
 use std::ops::Bound;
 
-use super::scan::{Group, KeyBounds, KeyFilter};
+use super::scan::{Group, KeyBounds, KeyFilter, Scan};
 use crate::bson::Value;
 use crate::keys::{Direction, TypeBits, append};
 use crate::query::bounds::{Bounds, Interval};
 
-/// The most ranges of one scan. With more, the last fields' bounds are asked of each entry instead.
-const RANGES_MAX: usize = 1000;
+/// The most ranges that fields multiply to. With more, the last fields' bounds are asked of each entry instead. The
+/// bounds of one field have as many ranges as the filter gives them.
+const PRODUCT_MAX: usize = 1000;
 
 /// The ranges that the bounds of an index's fields come to.
 #[derive(Clone, Debug, Default)]
@@ -29,16 +30,18 @@ pub fn compose(directions: &[Direction], bounds: &[Bounds], grouped: usize) -> C
     let fields = || directions.iter().copied().zip(bounds);
     let prefixes = with_points(vec![Vec::new()], fields().take(grouped));
     let (mut points, mut product) = (grouped, prefixes.len());
+    let fits =
+        |product: usize, count: usize| product == 1 || count <= 1 || product.saturating_mul(count) <= PRODUCT_MAX;
     // The following fields with points, while they do not become too many.
     while let Some(next) = bounds.get(points) {
         let count = next.intervals.len();
-        if !next.intervals.iter().all(Interval::is_point) || product.saturating_mul(count) > RANGES_MAX {
+        if !next.intervals.iter().all(Interval::is_point) || !fits(product, count) {
             break;
         }
         product *= count;
         points += 1;
     }
-    let last = bounds.get(points).filter(|last| product.saturating_mul(last.intervals.len()) <= RANGES_MAX);
+    let last = bounds.get(points).filter(|last| fits(product, last.intervals.len()));
     let groups = prefixes.into_iter().map(|prefix| {
         let heads = with_points(vec![prefix.clone()], fields().take(points).skip(grouped));
         let ranges = match last {
@@ -52,7 +55,7 @@ pub fn compose(directions: &[Direction], bounds: &[Bounds], grouped: usize) -> C
             }
             _ => heads.iter().map(|head| whole(head)).collect(),
         };
-        Group { prefix, ranges }
+        Group { prefix, ranges: ranges.into() }
     });
     let groups = groups.collect();
     let in_ranges = points + usize::from(last.is_some());
@@ -87,6 +90,24 @@ pub fn union(mut ranges: Vec<KeyBounds>) -> Vec<KeyBounds> {
         }
     }
     joined
+}
+
+/// One scan over all that scans of one index find; nothing when there are none.
+#[must_use]
+pub fn joined(mut scans: Vec<Scan>) -> Option<Scan> {
+    if scans.len() < 2 {
+        return scans.pop();
+    }
+    let (index, multikey) = (scans[0].index.clone(), scans.iter().any(|scan| scan.multikey));
+    let mut bounds = vec![Vec::with_capacity(scans.len()); scans[0].bounds.len()];
+    let mut ranges = Vec::with_capacity(scans.len());
+    for scan in scans {
+        ranges.extend(scan.groups.iter().flat_map(|group| group.ranges.iter().cloned()));
+        bounds.iter_mut().zip(scan.bounds).for_each(|(all, bounds)| all.push(Some(bounds)));
+    }
+    let groups = vec![Group { prefix: Vec::new(), ranges: union(ranges).into() }];
+    let bounds = bounds.into_iter().filter_map(Bounds::union_of).collect();
+    Some(Scan { index, bounds, groups, multikey, ..Scan::default() })
 }
 
 /// Whether a range that begins at `low` begins before another's end, or right behind it.

@@ -14,8 +14,8 @@ pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 pub struct Group {
     /// The bytes of these values.
     pub prefix: Vec<u8>,
-    /// The ranges, ascending.
-    pub ranges: Vec<KeyBounds>,
+    /// The ranges, ascending and apart.
+    pub ranges: Arc<[KeyBounds]>,
 }
 
 /// Bounds of a field that are asked of each entry.
@@ -23,12 +23,12 @@ pub struct Group {
 pub struct KeyFilter {
     /// Which field.
     pub field: usize,
-    /// The ranges of its bytes.
-    pub ranges: Vec<KeyBounds>,
+    /// The ranges of its bytes, ascending and apart.
+    pub ranges: Arc<[KeyBounds]>,
 }
 
 /// A scan of the entries of an index, or of a collection by `_id`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Scan {
     /// The index; nothing for the collection itself.
     pub index: Option<Arc<Index>>,
@@ -50,18 +50,16 @@ impl KeyFilter {
     /// Whether the bytes of the field are within.
     #[must_use]
     pub fn takes(&self, field: &[u8]) -> bool {
-        self.ranges.iter().any(|(low, high)| {
-            let above = match low {
-                Bound::Unbounded => true,
-                Bound::Included(low) => field >= low.as_slice(),
-                Bound::Excluded(low) => field > low.as_slice(),
-            };
-            above
-                && match high {
-                    Bound::Unbounded => true,
-                    Bound::Included(high) => field <= high.as_slice(),
-                    Bound::Excluded(high) => field < high.as_slice(),
-                }
+        let is_below = |(low, _): &KeyBounds| match low {
+            Bound::Unbounded => true,
+            Bound::Included(low) => field >= low.as_slice(),
+            Bound::Excluded(low) => field > low.as_slice(),
+        };
+        let below = self.ranges.partition_point(is_below);
+        self.ranges[..below].last().is_some_and(|(_, high)| match high {
+            Bound::Unbounded => true,
+            Bound::Included(high) => field <= high.as_slice(),
+            Bound::Excluded(high) => field < high.as_slice(),
         })
     }
 }

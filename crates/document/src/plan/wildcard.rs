@@ -13,6 +13,9 @@ use crate::path::Path;
 use crate::query::bounds::{Bounds, Held, Interval};
 use crate::query::node::Node;
 
+/// The most paths of a filter that are considered: the bounds of each are found by a walk over the whole filter.
+const PATHS_MAX: usize = 64;
+
 /// The scans for each path of the filter of which the index has the values, and one by the fields before the wildcard.
 /// With `forced`, when the query must use the index, one of the whole index when there is no other and each document
 /// that the filter matches is in it.
@@ -31,6 +34,7 @@ pub fn candidates(asked: &Asked<'_>, index: &Arc<Index>, forced: bool) -> Vec<Ca
         let numbered = path.parts().iter().any(|part| part.is_digits());
         !numbered && wildcard_takes(field, index.projection().map(|projection| projection.view()), &path.to_string())
     });
+    let taken = taken.take(PATHS_MAX);
     // The fields beside the wildcard have no arrays.
     let beside: Vec<Bounds> = {
         let held = Held { multikey: false, collation: index.spec.pattern.collation() };

@@ -9,6 +9,7 @@
 //! nothing about an index with another collation than its own.
 
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
@@ -131,7 +132,9 @@ impl Bounds {
     /// Whether a value is within.
     #[must_use]
     pub fn contains(&self, value: &Value<'_>) -> bool {
-        self.intervals.iter().any(|interval| interval.contains(value))
+        let next = self.intervals.partition_point(|interval| compare(&interval.high.value.view(), value).is_lt());
+        // Two intervals may end and begin at a value that neither has.
+        self.intervals[next..].iter().take(2).any(|interval| interval.contains(value))
     }
 
     /// The bounds that a filter implies for a path of an index.
@@ -161,27 +164,53 @@ impl Bounds {
 
     /// The values of either.
     #[must_use]
-    pub fn union(mut self, other: Self) -> Self {
-        self.intervals.extend(other.intervals);
-        self.exact &= other.exact;
-        self.normalized()
+    pub fn union(self, other: Self) -> Self {
+        Self::union_of([Some(self), Some(other)]).unwrap_or_else(Self::full)
     }
 
-    /// The values of both.
+    /// The values of any, in n log n of the intervals of all; nothing when one of the bounds is not known.
+    #[must_use]
+    pub fn union_of(all: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
+        let mut joined = Self::none();
+        for bounds in all {
+            let Self { intervals, exact } = bounds?;
+            joined.intervals.extend(intervals);
+            joined.exact &= exact;
+        }
+        Some(joined.normalized())
+    }
+
+    /// The values of both, by one walk over the intervals of each.
     #[must_use]
     pub fn intersection(self, other: &Self) -> Self {
         let mut intervals = Vec::new();
-        for a in &self.intervals {
-            for b in &other.intervals {
-                let low = if low_order(&a.low, &b.low).is_ge() { &a.low } else { &b.low };
-                let high = if high_order(&a.high, &b.high).is_le() { &a.high } else { &b.high };
-                let both = Interval { low: low.clone(), high: high.clone() };
-                if !both.is_empty() {
-                    intervals.push(both);
-                }
+        let (mut left, mut right) = (self.intervals.iter().peekable(), other.intervals.iter().peekable());
+        while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+            let low = if low_order(&a.low, &b.low).is_ge() { &a.low } else { &b.low };
+            let a_ends_first = high_order(&a.high, &b.high).is_le();
+            let high = if a_ends_first { &a.high } else { &b.high };
+            let both = Interval { low: low.clone(), high: high.clone() };
+            if !both.is_empty() {
+                intervals.push(both);
             }
+            if a_ends_first {
+                left.next()
+            } else {
+                right.next()
+            };
         }
-        Self { intervals, exact: self.exact && other.exact }.normalized()
+        Self { intervals, exact: self.exact && other.exact }
+    }
+
+    /// The values of all, or nothing when there are none. The bounds are intersected by pairs, the pairs by pairs, and
+    /// so on, so that n conditions cost n log n.
+    fn intersection_of(all: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut all: VecDeque<_> = all.into_iter().collect();
+        while all.len() > 1 {
+            let (first, second) = (all.pop_front()?, all.pop_front()?);
+            all.push_back(first.intersection(&second));
+        }
+        all.pop_front()
     }
 
     /// The values that are not within.
@@ -239,8 +268,7 @@ fn of_node(node: &Node, path: &Path, held: Held<'_>) -> Option<Bounds> {
     match node {
         Node::And(nodes) => and(nodes, path, held),
         Node::Or(nodes) => {
-            let all: Option<Vec<_>> = nodes.iter().map(|node| of_node(node, path, held)).collect();
-            all?.into_iter().reduce(Bounds::union)
+            Bounds::union_of(nodes.iter().map(|node| of_node(node, path, held))).filter(|_| !nodes.is_empty())
         }
         Node::Leaf { path: other, test } if other == path => of_predicate(test, held),
         Node::Not(inner) => match &**inner {
@@ -280,11 +308,11 @@ fn and(nodes: &[Node], path: &Path, held: Held<'_>) -> Option<Bounds> {
     }
     if multikey && known.len() > 1 {
         // Different values may meet the conditions: the narrowest one is used.
-        known.sort_by_key(|bounds| (bounds.is_full(), !bounds.intervals.iter().all(Interval::is_point)));
+        known.sort_by_cached_key(|bounds| (bounds.is_full(), !bounds.intervals.iter().all(Interval::is_point)));
         known.truncate(1);
         known[0].exact = false;
     }
-    let mut both = known.into_iter().reduce(|a, b| a.intersection(&b))?;
+    let mut both = Bounds::intersection_of(known)?;
     both.exact &= complete;
     Some(both)
 }
@@ -296,12 +324,9 @@ fn of_predicate(test: &Predicate, held: Held<'_>) -> Option<Bounds> {
         Predicate::Compare(comparison, operand) => of_operand(*comparison, operand.view(), None, held)?,
         Predicate::Collated(comparison, operand, by) => of_operand(*comparison, operand.view(), Some(by), held)?,
         Predicate::In(choices) => {
-            let mut bounds = Bounds::none();
-            for value in choices.values() {
-                let by = choices.collation().as_deref();
-                bounds = bounds.union(of_operand(Comparison::Equal, value.view(), by, held)?);
-            }
-            choices.patterns().iter().map(prefix).fold(bounds, Bounds::union)
+            let by = choices.collation().as_deref();
+            let values = choices.values().iter().map(|value| of_operand(Comparison::Equal, value.view(), by, held));
+            Bounds::union_of(values.chain(choices.patterns().iter().map(|pattern| Some(prefix(pattern)))))?
         }
         Predicate::Regex(pattern) => prefix(pattern),
         Predicate::Type(types) => of_types(*types),
@@ -396,7 +421,7 @@ fn of_types(types: Types) -> Bounds {
     if types.contains(Kind::Array) {
         return Bounds::full();
     }
-    types.iter().map(|kind| inexact(class(kind.class()))).reduce(Bounds::union).unwrap_or(Bounds::none())
+    Bounds::union_of(types.iter().map(|kind| Some(inexact(class(kind.class()))))).unwrap_or_else(Bounds::full)
 }
 
 /// All values of a class.

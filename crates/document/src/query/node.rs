@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::predicate::Predicate;
 use super::schema::Schema;
-use crate::base::Result;
+use crate::base::{Result, interrupt};
 use crate::bson::{Document, Value};
 use crate::expr::Expression;
 use crate::path::{Arrays, Path, walk};
@@ -55,6 +55,17 @@ pub enum Node {
 }
 
 impl Node {
+    /// How many conditions and values of `$in` the part has, about.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => 1 + nodes.iter().map(Self::weight).sum::<usize>(),
+            Self::Not(node) | Self::ElementDocument { node, .. } | Self::ElementValue { node, .. } => 1 + node.weight(),
+            Self::Leaf { test: Predicate::In(choices), .. } => 1 + choices.count(),
+            Self::Leaf { .. } | Self::Expression(_) | Self::Sample(..) | Self::Schema(_) | Self::Always(_) => 1,
+        }
+    }
+
     /// Whether the part matches a document. `position` receives where in an array.
     ///
     /// # Errors
@@ -124,6 +135,7 @@ impl Node {
 
 fn any<T>(of: impl IntoIterator<Item = T>, test: impl Fn(T) -> Result<bool>) -> Result<bool> {
     for item in of {
+        interrupt::work(1)?;
         if test(item)? {
             return Ok(true);
         }
@@ -158,6 +170,7 @@ fn elements(
     walk(document, path.parts(), Arrays::Whole, &mut |found| {
         let Some(Value::Array(array)) = found.value else { return Ok(false) };
         for (at, value) in array.values().enumerate() {
+            interrupt::work(1)?;
             if test(value)? {
                 if let Some(position) = position {
                     position.set(Some(found.index.unwrap_or(at)));

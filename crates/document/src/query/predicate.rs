@@ -55,6 +55,7 @@ pub struct Choices {
     values: Vec<ValueBuf>,
     patterns: Vec<Pattern>,
     null: bool,
+    texts: bool,
     /// How the strings of values are compared; nothing as well when they have none.
     collation: Collated,
 }
@@ -63,11 +64,12 @@ impl Choices {
     /// The choices of these values and patterns.
     #[must_use]
     pub fn new(mut values: Vec<ValueBuf>, patterns: Vec<Pattern>, collation: Option<&Arc<Collation>>) -> Self {
-        let collation = collation.filter(|_| values.iter().any(|value| has_text(&value.view()))).cloned();
+        let texts = values.iter().any(|value| has_text(&value.view()));
+        let collation = collation.filter(|_| texts).cloned();
         values.sort_by(|a, b| compare(collation.as_deref(), &a.view(), &b.view()));
         values.dedup_by(|a, b| compare(collation.as_deref(), &a.view(), &b.view()).is_eq());
         let null = values.iter().any(|value| matches!(value.view(), Value::Null));
-        Self { values, patterns, null, collation }
+        Self { values, patterns, null, texts, collation }
     }
 
     /// How the strings of the values are compared; nothing as well when they have none.
@@ -80,6 +82,18 @@ impl Choices {
     #[must_use]
     pub fn values(&self) -> &[ValueBuf] {
         &self.values
+    }
+
+    /// How many values and regular expressions there are.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.values.len() + self.patterns.len()
+    }
+
+    /// Whether some of the values are or have strings.
+    #[must_use]
+    pub const fn has_texts(&self) -> bool {
+        self.texts
     }
 
     /// The regular expressions.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::id::SessionId;
 use super::transaction::OpenTransaction;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, interrupt};
 use crate::bson::Document;
 use crate::collection::insert::Noted;
 use crate::collection::{Collection, DocumentTransaction, InsertMany, WriteOptions};
@@ -38,6 +38,11 @@ pub enum Scope {
 impl RetryableWrites {
     pub(super) fn new(session: SessionId, number: i64) -> Self {
         Self { session, number, running: Mutex::default(), done: Mutex::default() }
+    }
+
+    /// Waits until no other statement of the number runs.
+    fn alone(&self) -> Result<MutexGuard<'_, ()>> {
+        interrupt::wait(|nap| self.running.try_lock_for(nap))
     }
 
     fn add(&self, outcomes: impl IntoIterator<Item = (i32, u64, Outcome)>) {
@@ -97,7 +102,7 @@ impl Scope {
                 Ok((done, false))
             }
             Self::Once(writes) => {
-                let _alone = writes.running.lock();
+                let _alone = writes.alone()?;
                 if let Some(outcome) = writes.outcome(statement) {
                     return Ok((outcome, true));
                 }
@@ -138,7 +143,7 @@ impl Scope {
             }
             Self::Once(writes) => writes,
         };
-        let _alone = writes.running.lock();
+        let _alone = writes.alone()?;
         let before: Vec<_> = statements.iter().map(|(_, statement)| writes.outcome(*statement)).collect();
         let done = collection.transact(options, |txn| {
             let mut done = Vec::with_capacity(statements.len());
@@ -185,7 +190,9 @@ impl Scope {
                         check()?;
                         match txn.insert_one(collection, *document) {
                             Ok(()) => result.inserted += 1,
-                            Err(error) if error.is_conflict() => return Err(error),
+                            Err(error) if error.code().is_transient() || error.code().is_interruption() => {
+                                return Err(error);
+                            }
                             Err(error) => {
                                 result.errors.push((at, error));
                                 break;
@@ -197,7 +204,7 @@ impl Scope {
                 Ok((result, Vec::new()))
             }
             Self::Once(writes) => {
-                let _alone = writes.running.lock();
+                let _alone = writes.alone()?;
                 let places = 0..documents.len();
                 let (before, left): (Vec<usize>, Vec<usize>) =
                     places.partition(|at| writes.outcome(statements(*at)).is_some());

@@ -110,7 +110,7 @@ impl Reader for TransactionReader {
         self.with(|reader| reader.range(table, bounds, reverse))
     }
 
-    fn ranges(&self, table: &Table, ranges: Vec<KeyBounds>, reverse: bool) -> Ranges {
+    fn ranges(&self, table: &Table, ranges: &[KeyBounds], reverse: bool) -> Ranges {
         self.with(|reader| reader.ranges(table, ranges, reverse))
     }
 

@@ -382,7 +382,7 @@ fn a_scan_that_finds_nothing_can_be_interrupted() {
     let nothing = Filter::parse(doc! {"a": 1}.view(), &Context::default()).unwrap();
     let interrupt = Arc::new(Interrupt::default());
     let mut scan = things.find(Query::new(nothing)).unwrap();
-    scan.watch(&interrupt);
+    let _working = interrupt.begin();
     interrupt.kill();
     assert_eq!(scan.advance().unwrap_err().code().number(), 11601);
 }

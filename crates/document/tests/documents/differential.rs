@@ -163,7 +163,9 @@ fn filter(rng: &mut Rng, paths: &[&str], depth: usize) -> String {
         }
     }
     if depth > 0 && rng.chance(25) {
-        let parts: Vec<_> = (0..rng.in_range(1..4)).map(|_| filter(rng, paths, depth - 1)).collect();
+        // Of more than fifty branches, those over one index become one scan.
+        let count = if rng.chance(4) { rng.in_range(51..60) } else { rng.in_range(1..4) };
+        let parts: Vec<_> = (0..count).map(|_| filter(rng, paths, depth - 1)).collect();
         let list = format!(r#""${}":[{}]"#, rng.pick(&["or", "or", "and", "nor"]), parts.join(","));
         if rng.chance(60) {
             conditions.clear();

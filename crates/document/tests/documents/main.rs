@@ -17,6 +17,7 @@ mod found_by_fuzzing;
 mod groups;
 mod index_keys;
 mod keys;
+mod long_filters;
 mod pipelines;
 mod replicated;
 mod statements;

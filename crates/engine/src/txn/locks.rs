@@ -68,6 +68,15 @@ struct Request {
     owner: Owner,
 }
 
+/// How a request waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For how long.
+    pub limit: Duration,
+    /// How long without asking whether it goes on.
+    pub nap: Duration,
+}
+
 #[derive(Debug)]
 struct Wait {
     target: Target,
@@ -88,8 +97,8 @@ impl LockTable {
         targets.iter().take_while(|target| state.lock_free(owner, target)).count()
     }
 
-    /// Locks a key or a range for an owner, which may hold it or a part of it already. Waits for as long as `limit`,
-    /// and as `goes_on` has no objection.
+    /// Locks a key or a range for an owner, which may hold it or a part of it already. Waits for as long as the
+    /// patience lasts, and as `goes_on` has no objection.
     ///
     /// # Errors
     /// `Deadlock` at once when those that it would wait for wait for the owner; `Timeout` when the limit has passed;
@@ -98,7 +107,7 @@ impl LockTable {
         &self,
         owner: Owner,
         target: &Target,
-        (env, limit): (&Env, Duration),
+        (env, Patience { limit, nap }): (&Env, Patience),
         goes_on: impl Fn() -> Result<()>,
     ) -> Result<()> {
         let mut state = self.state.lock();
@@ -120,7 +129,7 @@ impl LockTable {
                 break;
             }
             if env.threads.concurrent() {
-                granted.wait_for(&mut state, left);
+                granted.wait_for(&mut state, left.min(nap));
             } else {
                 // No thread releases anything meanwhile.
                 drop(state);
@@ -329,7 +338,7 @@ mod tests {
     use crate::env::sim::SimEnv;
 
     const T: TableId = TableId(1);
-    const NO_WAIT: Duration = Duration::ZERO;
+    const NO_WAIT: Patience = Patience { limit: Duration::ZERO, nap: Duration::MAX };
 
     fn key(key: &str) -> Target {
         Target::Key(T, key.as_bytes().into())

@@ -1,12 +1,15 @@
 //! Commits of the document database by agreement of a majority.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::thread::{self, ThreadId};
 
 use parking_lot::Mutex;
 use spinney::{Layout, Table};
+use spinney_document::base::interrupt;
 use spinney_document::{Committer, ErrorCode, Pending, PreparedCommit};
 
 use super::core::Core;
@@ -96,16 +99,18 @@ impl Agreement {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let proposed = Proposed { term, number, commit: prepared };
         let ended = || Error::Ended("the member has ended".to_owned());
-        Ok(self.driver.commit(async {
+        let heard = self.driver.commit(async {
             let (mut told, applied) = self.proposals.add(&core, self.driver.handle(), proposed);
             tokio::select! {
                 biased;
                 // By the thread that applies it, before the consensus hears of that. It is lost when it is refused, or
                 // a later primary's first entry is applied before it.
-                applied = applied => applied.or_else(|_| told.try_recv().unwrap_or(Err(Error::Interrupted))),
-                told = &mut told => told.unwrap_or_else(|_| Err(ended())),
+                applied = applied => Ok(applied.or_else(|_| told.try_recv().unwrap_or(Err(Error::Interrupted)))),
+                told = &mut told => Ok(told.unwrap_or_else(|_| Err(ended()))),
+                interrupted = ended_by_operation() => Err(interrupted),
             }
-        })?)
+        })?;
+        Ok(heard?)
     }
 
     fn propose_tables(&self, change: &Change<'_>) -> std::result::Result<(), spinney_document::Error> {
@@ -113,6 +118,14 @@ impl Agreement {
         let term = self.term(&core)?;
         Ok(self.driver.wait(core.propose(term, change.encode()))?)
     }
+}
+
+/// Ends with the operation of the thread that polls it, and says why. The driver polls it often enough.
+async fn ended_by_operation() -> spinney_document::Error {
+    let error = poll_fn(|_| interrupt::check().err().map_or(Poll::Pending, Poll::Ready)).await;
+    let what =
+        format!("{}; the write was proposed to the replica set, and is done if a majority accepts it", error.message());
+    spinney_document::Error::new(error.code(), what)
 }
 
 impl Committer for Agreement {

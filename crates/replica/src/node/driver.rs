@@ -23,12 +23,16 @@ use parking_lot::{Mutex, RwLock};
 use spinney::env::{Next, Threads, Worker};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
+use tokio::time::sleep;
 
 /// So many commits must come one at a time before they drive.
 const LONE_COMMITS: u32 = 16;
 
 /// How long the end waits for threads that may block.
 const END_WITHIN: Duration = Duration::from_secs(1);
+
+/// How often a commit that waits is polled.
+const POLLED_EVERY: Duration = Duration::from_millis(50);
 
 /// The runtime of a node.
 pub(crate) struct Driver {
@@ -114,7 +118,8 @@ impl Driver {
         self.handle.block_on(future)
     }
 
-    /// Waits for a commit, which must not need the context of the runtime. It may drive the runtime meanwhile.
+    /// Waits for a commit, which must not need the context of the runtime. It may drive the runtime meanwhile. The commit
+    /// is polled every [`POLLED_EVERY`] at the least, so that it sees what nobody wakes it for.
     pub(crate) fn commit<T>(&self, commit: impl Future<Output = T>) -> T {
         let mut commit = pin!(commit);
         let under_way = self.begin_commit();
@@ -122,10 +127,14 @@ impl Driver {
             && let Some(runtime) = &*self.runtime.read()
         {
             let done = runtime.block_on(async {
-                tokio::select! {
-                    biased;
-                    done = &mut commit => Some(done),
-                    () = self.until(|state| state.ended) => None,
+                let mut ended = pin!(self.until(|state| state.ended));
+                loop {
+                    tokio::select! {
+                        biased;
+                        done = &mut commit => return Some(done),
+                        () = &mut ended => return None,
+                        () = sleep(POLLED_EVERY) => {}
+                    }
                 }
             });
             if let Some(done) = done {
@@ -265,7 +274,7 @@ fn park_until<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
             if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
                 return done;
             }
-            thread::park();
+            thread::park_timeout(POLLED_EVERY);
         }
     })
 }
@@ -276,7 +285,6 @@ mod tests {
 
     use spinney::env::Env;
     use tokio::sync::oneshot;
-    use tokio::time::sleep;
 
     use super::*;
 

@@ -169,7 +169,7 @@ fn run_of_library(server: &Server, session: &mut Session, incoming: &Incoming<'_
         false => within_the_transaction(server, session, incoming, declared)?,
     };
     let reply = replica_documents::with_section(server, incoming, reply);
-    Ok(match role::wait_for_members(server, incoming, reply.view()) {
+    Ok(match role::wait_for_members(server, &request(session, incoming), reply.view()) {
         Some(error) => with_write_concern_error(&reply, &error, &[]),
         None => reply,
     })

@@ -1,9 +1,12 @@
 //! What the member's part in its replica set lets a command do, and what the command waits for: reads that are to see
 //! what others wrote, and writes that more members than a majority are to have.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use spinney_document::base::Interrupt;
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder};
+use spinney_document::command::Request;
 use spinney_document::command::spec::{Access, Declaration};
 use spinney_document::{Error, ErrorCode, Result, base::error};
 use spinney_replica::{Acknowledgement, Error as Refused};
@@ -24,8 +27,8 @@ const LOCAL: [&str; 1] = ["setParameter"];
 /// How long a linearizable read waits for other members that has no limit of its own.
 const READ_WAIT: Duration = Duration::from_secs(10);
 
-/// How long a step of a wait is, behind which it is looked whether the server ends.
-const STEP: Duration = Duration::from_millis(500);
+/// How long a step of a wait is, behind which it is looked whether the wait or the server ends.
+const STEP: Duration = Duration::from_millis(100);
 
 /// Refuses what only the primary does, and reads of clients that want those of the primary, when the server is a member
 /// that is not primary.
@@ -84,8 +87,8 @@ fn allows_secondaries(incoming: &Incoming<'_>) -> bool {
 }
 
 /// The time that a command is limited to.
-fn limit(incoming: &Incoming<'_>) -> Option<Duration> {
-    let time = incoming.body.get("maxTimeMS").as_ref().and_then(whole).and_then(|time| u64::try_from(time).ok());
+fn limit(body: Document<'_>) -> Option<Duration> {
+    let time = body.get("maxTimeMS").as_ref().and_then(whole).and_then(|time| u64::try_from(time).ok());
     time.filter(|time| *time > 0).map(Duration::from_millis)
 }
 
@@ -101,7 +104,7 @@ pub fn wait_to_read(server: &Server, incoming: &Incoming<'_>) -> Result<()> {
     if level.and_then(|level| level.as_str()) != Some("linearizable") {
         return Ok(());
     }
-    replica.node.linearizable(limit(incoming).unwrap_or(READ_WAIT)).map_err(|error| match Error::from(error) {
+    replica.node.linearizable(limit(incoming.body).unwrap_or(READ_WAIT)).map_err(|error| match Error::from(error) {
         error if error.code() == ErrorCode::NOT_WRITABLE_PRIMARY => {
             let what = "cannot satisfy linearizable read concern on non-primary node";
             Error::new(ErrorCode::NOT_WRITABLE_PRIMARY, what)
@@ -116,9 +119,9 @@ pub fn wait_to_read(server: &Server, incoming: &Incoming<'_>) -> Result<()> {
 /// Waits until as many members have a write as its write concern asks for, which a majority has already; the
 /// `writeConcernError` of the reply when they do not get it.
 #[must_use]
-pub fn wait_for_members(server: &Server, incoming: &Incoming<'_>, reply: Document<'_>) -> Option<DocumentBuf> {
+pub fn wait_for_members(server: &Server, request: &Request<'_>, reply: Document<'_>) -> Option<DocumentBuf> {
     let replica = server.replica()?;
-    let concern = incoming.body.get("writeConcern")?.as_document()?;
+    let concern = request.body.get("writeConcern")?.as_document()?;
     let wanted = concern.get("w").as_ref().and_then(whole).filter(|wanted| *wanted > 1)?;
     let done = reply.get("ok").as_ref().and_then(whole) == Some(1);
     if !done || reply.element("writeConcernError").is_some() {
@@ -127,19 +130,21 @@ pub fn wait_for_members(server: &Server, incoming: &Incoming<'_>, reply: Documen
     let timeout = concern.get("wtimeout").as_ref().and_then(whole).filter(|time| *time > 0);
     let until = timeout.and_then(|time| u64::try_from(time).ok()).map(|time| monotonic() + Duration::from_millis(time));
     let count = usize::try_from(wanted).ok()?;
-    let error = match wait(server, replica, count, until) {
-        Ok(()) => return None,
-        Err(error) => error,
-    };
     let mut told = DocumentBuilder::new();
-    match error {
-        Refused::TimedOut => {
+    match wait(server, replica, request, count, until) {
+        Ok(()) => return None,
+        Err(Unmet::Interrupted(error)) => {
+            told.append("code", error.code().number()).append("codeName", error.code_name().as_str());
+            told.append("errmsg", error.message());
+            told.open_document("errInfo").append("writeConcern", concern).close();
+        }
+        Err(Unmet::Refused(Refused::TimedOut)) => {
             let code = ErrorCode::WRITE_CONCERN_FAILED;
             told.append("code", code.number()).append("codeName", code.name().as_str());
             told.append("errmsg", "waiting for replication timed out");
             told.open_document("errInfo").append("wtimeout", true).append("writeConcern", concern).close();
         }
-        error => {
+        Err(Unmet::Refused(error)) => {
             let code = match &error {
                 Refused::NotPrimary(_) => ErrorCode::PRIMARY_STEPPED_DOWN,
                 other => other.code(),
@@ -152,17 +157,36 @@ pub fn wait_for_members(server: &Server, incoming: &Incoming<'_>, reply: Documen
     Some(told.finish())
 }
 
-fn wait(server: &Server, replica: &Replica, count: usize, until: Option<Instant>) -> Result<(), Refused> {
+/// Why fewer members have a write than its write concern asks for.
+enum Unmet {
+    Refused(Refused),
+    /// The wait was killed, its limit of time is over, or the client has left.
+    Interrupted(Error),
+}
+
+fn wait(
+    server: &Server,
+    replica: &Replica,
+    request: &Request<'_>,
+    count: usize,
+    until: Option<Instant>,
+) -> Result<(), Unmet> {
+    let limit_ms = limit(request.body).map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+    let interrupt = Interrupt::after(Arc::clone(server.service.database().environment()), limit_ms);
+    let interrupt = Arc::new(interrupt.of_caller(request.client.caller.clone()));
+    let _running = server.service.begin(request, &interrupt, None);
     let index = replica.node.written();
     loop {
         let left = until.map(|until| until.saturating_duration_since(monotonic()));
         let step = left.map_or(STEP, |left| left.min(STEP));
         match replica.node.wait_replicated(index, Acknowledgement::Count(count), step) {
             Err(Refused::TimedOut) if server.ending.is_asked() => {
-                return Err(Refused::Ended("the server ends".to_owned()));
+                return Err(Unmet::Refused(Refused::Ended("the server ends".to_owned())));
             }
-            Err(Refused::TimedOut) if left.is_none_or(|left| left > step) => {}
-            waited => return waited,
+            Err(Refused::TimedOut) if left.is_none_or(|left| left > step) => {
+                interrupt.check().map_err(Unmet::Interrupted)?;
+            }
+            waited => return waited.map_err(Unmet::Refused),
         }
     }
 }

@@ -104,6 +104,8 @@ impl Conversation<'_> {
             OpCode::GetMore => self.get_more(header, body, compressor),
             OpCode::Insert | OpCode::Update | OpCode::Delete | OpCode::KillCursors => {
                 let request = Legacy::parse(header.opcode, body).map_err(End::Protocol)?;
+                // Nobody waits for a reply.
+                self.session.client.caller = None;
                 writes::run(self.server, self.session, &request);
                 Ok(())
             }
@@ -134,6 +136,7 @@ impl Conversation<'_> {
             let error = Error::new(ErrorCode::new(40_571), "OP_MSG requests require a $db argument");
             return Ok(self.reply(header.request_id, failed(&error).as_bytes(), form).map(drop)?);
         }
+        self.session.client.caller = (!message.more_to_come).then(|| self.channel.caller());
         let (mut response_to, mut repeated): (i32, Option<DocumentBuf>) = (header.request_id, None);
         loop {
             let body = repeated.as_ref().map_or(message.body, DocumentBuf::view);
@@ -163,6 +166,7 @@ impl Conversation<'_> {
             Err(error) if error.code() == ErrorCode::PROTOCOL_ERROR => return Err(End::Protocol(error)),
             Err(error) => return self.old_reply(header, &queries::failure(&error).view(), compressor),
         };
+        self.session.client.caller = Some(self.channel.caller());
         match queries::run(self.server, self.session, &query) {
             Some(answer) => self.old_reply(header, &answer.view(), compressor),
             None => Err(End::Closed),
@@ -175,6 +179,7 @@ impl Conversation<'_> {
         else {
             return Ok(());
         };
+        self.session.client.caller = Some(self.channel.caller());
         match queries::get_more(self.server, self.session, namespace, count, cursor) {
             Some(answer) => self.old_reply(header, &answer.view(), compressor),
             None => Err(End::Closed),

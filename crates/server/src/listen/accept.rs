@@ -123,6 +123,7 @@ fn run(server: &Server, transport: Arc<Transport>, tls: Option<&Tls>, seat: &Sea
     network.connections.fetch_add(1, Ordering::Relaxed);
     network.connections_created.fetch_add(1, Ordering::Relaxed);
     let end = guarded(|| serve(server, &mut session, channel));
+    session.client.caller = None;
     open_transaction::end(&server.service, &mut session);
     network.connections.fetch_sub(1, Ordering::Relaxed);
     match end {

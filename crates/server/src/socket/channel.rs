@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
+use spinney_document::base::interrupt::Caller;
 
 use crate::auth::x509;
 use crate::socket::transport::Transport;
@@ -94,7 +95,12 @@ impl Channel {
         self.transport().is_closed()
     }
 
-    fn transport(&self) -> &Transport {
+    /// Who waits for replies at the other side.
+    pub fn caller(&self) -> Arc<dyn Caller> {
+        Arc::clone(self.transport()) as _
+    }
+
+    fn transport(&self) -> &Arc<Transport> {
         match self {
             Self::Plain(transport) => transport,
             Self::Tls(stream) => &stream.sock.0,
@@ -105,7 +111,7 @@ impl Channel {
 
 impl spinney_replica::Stream for Channel {
     fn socket(&self) -> io::Result<TcpStream> {
-        match self.transport() {
+        match &**self.transport() {
             Transport::Tcp(stream) => stream.try_clone(),
             #[cfg(unix)]
             Transport::Unix(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "members connect by TCP")),

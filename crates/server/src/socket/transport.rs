@@ -6,6 +6,10 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+#[cfg(unix)]
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use spinney_document::base::interrupt::Caller;
+
 /// A connected socket. Shared: one thread reads and writes, another may close its reading side.
 #[derive(Debug)]
 pub enum Transport {
@@ -66,6 +70,28 @@ impl Transport {
             #[cfg(unix)]
             Self::Unix(stream) => stream.set_write_timeout(time),
         }
+    }
+}
+
+impl Caller for Transport {
+    #[cfg(unix)]
+    fn has_left(&self) -> bool {
+        // The end of what the client sends, also behind bytes that nobody has read.
+        #[cfg(target_os = "linux")]
+        let end = PollFlags::RDHUP;
+        #[cfg(not(target_os = "linux"))]
+        let end = PollFlags::empty();
+        let mut polled = match self {
+            Self::Tcp(stream) => [PollFd::new(stream, end)],
+            Self::Unix(stream) => [PollFd::new(stream, end)],
+        };
+        let at_once = Timespec::default();
+        poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready > 0)
+    }
+
+    #[cfg(not(unix))]
+    fn has_left(&self) -> bool {
+        self.is_closed()
     }
 }
 

@@ -14,3 +14,4 @@ mod old;
 mod replica;
 mod snapshots;
 mod tls;
+mod waits;

@@ -18,7 +18,30 @@ impl Transaction {
     /// For how long [`Transaction::get_for_update`] and [`Transaction::lock_range`] wait for locks that other
     /// transactions hold: 5 seconds unless set. Zero does not wait.
     pub fn set_lock_wait(&mut self, limit: Duration) {
-        self.lock_wait = limit;
+        self.lock_wait.limit = limit;
+    }
+
+    /// Has waits for locks ask `goes_on` some fifty times a second, from the thread that waits; they end with `Timeout`
+    /// when it says no. A program ends the wait of a request so that was cancelled or is out of time.
+    ///
+    /// ```
+    /// # use std::sync::atomic::{AtomicBool, Ordering};
+    /// # use spinney::{Database, ErrorKind, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// # let seats = db.open_or_create_table("seats", TableOptions::default())?;
+    /// static CANCELLED: AtomicBool = AtomicBool::new(false);
+    ///
+    /// let mut txn = db.begin();
+    /// txn.get_for_update(&seats, "row 1/7")?;
+    /// let mut other = db.begin();
+    /// other.set_lock_check(|| !CANCELLED.load(Ordering::Relaxed));
+    /// CANCELLED.store(true, Ordering::Relaxed);
+    /// assert_eq!(other.get_for_update(&seats, "row 1/7").unwrap_err().kind(), ErrorKind::Timeout);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_lock_check(&mut self, goes_on: fn() -> bool) {
+        self.lock_wait.check = Some(goes_on);
     }
 
     /// Locks a key, whether it has a value or not, and reads it. Other transactions that ask for the lock wait until

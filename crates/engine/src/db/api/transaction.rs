@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use crate::base::key::{check_key, check_value};
 use crate::base::num::{u64_of, usize_of};
@@ -23,7 +22,7 @@ use super::own_writes::OwnWrites;
 use super::range::Range;
 use super::ranges::Ranges;
 use super::read_tracker::{Isolation, Reads};
-use super::row_locks::{LOCK_WAIT, RowLocks};
+use super::row_locks::{LockWait, RowLocks};
 use super::snapshot::Snapshot;
 use super::table_handle::Table;
 use super::unseen_writes::UnseenWrites;
@@ -65,7 +64,7 @@ pub struct Transaction {
     note: Note,
     makes_room: bool,
     pub(super) locks: Option<RowLocks>,
-    pub(super) lock_wait: Duration,
+    pub(super) lock_wait: LockWait,
 }
 
 /// The note of the commit.
@@ -135,7 +134,7 @@ impl Transaction {
             note: Note::default(),
             makes_room: false,
             locks: None,
-            lock_wait: LOCK_WAIT,
+            lock_wait: LockWait::default(),
         }
     }
 
