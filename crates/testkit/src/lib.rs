@@ -5,7 +5,8 @@
 //! must give the same history. [`crash`] lets a simulated machine crash at every change of its disk, and checks what is
 //! left; [`fault`] lets its operations fail; [`simulation`] does all of that at once. [`interrupt`] lets another thread
 //! act in the middle of an operation. [`fuzz`] takes any bytes to the decoders. [`golden`] compares text with files
-//! under `testdata/`. [`isolation`] checks what concurrent transactions read. [`cost`] measures calls.
+//! under `testdata/`. [`isolation`] checks what concurrent transactions read. [`cost`] measures calls, and [`growth`] how
+//! they grow.
 
 pub mod config;
 pub mod cost;
@@ -16,6 +17,7 @@ pub mod fault;
 pub mod filters;
 pub mod fuzz;
 pub mod golden;
+pub mod growth;
 pub mod history;
 pub mod interrupt;
 pub mod isolation;
@@ -32,6 +34,7 @@ pub mod subject;
 
 pub use config::Config;
 pub use engine::Engine;
+pub use growth::assert_growth;
 pub use history::Divergence;
 pub use model::Model;
 pub use ops::Op;
