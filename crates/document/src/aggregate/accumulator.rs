@@ -1,15 +1,16 @@
 //! Accumulators: what `$group`, `$bucket` and window functions make of many values.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
 
 use crate::base::Result;
 use crate::bson::{Document, Value, ValueBuf, equal, hash};
 use crate::collation::{Collated, Collation, compare};
 use crate::expr::{Context, Deviation, Expression, Sum, Val, count_of, percentile};
-use crate::path::{Sort, SortKey};
+use crate::path::Sort;
 
 use super::effect::Fields;
+use super::ordered::{OrderedValues, key_of_value};
 use super::stage::error;
 
 /// An accumulator, and what it takes from each document.
@@ -106,13 +107,13 @@ pub enum State {
     /// Many values, each once.
     Set(Vec<ValueBuf>, SetOf),
     /// Fields of documents.
-    Merge(Vec<(Vec<u8>, ValueBuf)>),
+    Merge(Merged),
     /// Of a deviation; whether a number was not finite.
     Deviation(Deviation, bool),
     /// The first or last values, and how many.
-    Some(Vec<ValueBuf>, usize),
-    /// The values in an order, with their keys, and how many.
-    Ordered(Vec<(SortKey, ValueBuf)>, usize),
+    Some(VecDeque<ValueBuf>, usize),
+    /// The first or last values of an order, and how many.
+    Ordered(Ordered, usize),
     /// Numbers.
     Numbers(Vec<f64>),
 }
@@ -120,6 +121,17 @@ pub enum State {
 /// The values of a set.
 #[derive(Clone, Debug, Default)]
 pub struct SetOf(HashSet<Key>);
+
+/// The values of an order.
+#[derive(Clone, Debug, Default)]
+pub struct Ordered(OrderedValues);
+
+/// Fields in the order in which they came first, and the places of their names.
+#[derive(Clone, Debug, Default)]
+pub struct Merged {
+    fields: Vec<(Vec<u8>, ValueBuf)>,
+    places: HashMap<Vec<u8>, usize>,
+}
 
 impl Accumulator {
     /// An accumulator over the values of an expression.
@@ -149,10 +161,11 @@ impl Accumulator {
             Kind::Extreme(_) | Kind::End(_) => State::One(None),
             Kind::Push | Kind::Concat => State::Many(Vec::new()),
             Kind::Set | Kind::Union => State::Set(Vec::new(), SetOf::default()),
-            Kind::Merge => State::Merge(Vec::new()),
+            Kind::Merge => State::Merge(Merged::default()),
             Kind::Deviation(_) => State::Deviation(Deviation::default(), false),
-            Kind::EndN(_, n) | Kind::ExtremeN(_, n) => State::Some(Vec::new(), count(n)?),
-            Kind::Top(_, _, n) => State::Ordered(Vec::new(), n.as_ref().map_or(Ok(1), count)?),
+            Kind::EndN(_, n) => State::Some(VecDeque::new(), count(n)?),
+            Kind::ExtremeN(_, n) => State::Ordered(Ordered::default(), count(n)?),
+            Kind::Top(_, _, n) => State::Ordered(Ordered::default(), n.as_ref().map_or(Ok(1), count)?),
             Kind::Percentile(..) => State::Numbers(Vec::new()),
         })
     }
@@ -176,9 +189,12 @@ impl Accumulator {
     /// Those of the expression, and of values of a wrong type.
     pub fn add(&self, state: &mut State, document: Document<'_>) -> Result<usize> {
         if let (Kind::Top(sort, last, _), State::Ordered(kept, n)) = (&self.kind, &mut *state) {
-            let key = sort.key(document)?;
-            let value = self.argument.of(document)?.into_buf().unwrap_or_else(|| Value::Null.into());
-            return Ok(add_ordered(sort, *last, kept, *n, (key, value)));
+            let (key, value) = (sort.encoded(document)?, self.argument.of(document)?);
+            let value = || value.into_buf().unwrap_or_else(|| Value::Null.into());
+            return Ok(match last {
+                true => kept.0.add_to_greatest(*n, false, key, value),
+                false => kept.0.add_to_least(*n, key, value),
+            });
         }
         let value = self.argument.of(document)?;
         self.add_value(state, value)
@@ -232,7 +248,7 @@ impl Accumulator {
                 values.push(value);
                 size
             }),
-            (Kind::Concat, State::Many(values)) => match array_of("$concatArrays", 7_750_301, &value)? {
+            (Kind::Concat, State::Many(values)) => match array_of("$concatArrays", &value)? {
                 Some(array) => {
                     let before = values.len();
                     values.extend(array.values().map(ValueBuf::from));
@@ -243,7 +259,7 @@ impl Accumulator {
             (Kind::Set, State::Set(values, set)) => {
                 value.into_buf().map_or(0, |value| self.add_to_set(values, set, value))
             }
-            (Kind::Union, State::Set(values, set)) => match array_of("$setUnion", 7_750_302, &value)? {
+            (Kind::Union, State::Set(values, set)) => match array_of("$setUnion", &value)? {
                 Some(array) => array.values().map(|value| self.add_to_set(values, set, value.into())).sum(),
                 None => 0,
             },
@@ -272,28 +288,26 @@ impl Accumulator {
                 0
             }
             (Kind::EndN(last, _), State::Some(values, n)) => {
-                let full = values.len() == *n;
-                let dropped = if *last && full && *n > 0 { bytes(&values.remove(0)) } else { 0 };
-                if values.len() < *n {
-                    let value = value.into_buf().unwrap_or_else(|| Value::Null.into());
-                    let added = bytes(&value);
-                    values.push(value);
-                    return Ok(added.saturating_sub(dropped));
+                let is_full = values.len() == *n;
+                if is_full && (!*last || *n == 0) {
+                    return Ok(0);
                 }
-                0
+                let dropped = if is_full { values.pop_front().as_ref().map_or(0, bytes) } else { 0 };
+                let value = value.into_buf().unwrap_or_else(|| Value::Null.into());
+                let added = bytes(&value);
+                values.push_back(value);
+                added.saturating_sub(dropped)
             }
-            (Kind::ExtremeN(greatest, _), State::Some(values, n)) => {
-                if let Some(value) = value.into_buf().filter(|value| !value.view().is_nullish()) {
-                    let at = values.partition_point(|other| {
-                        let order = compare(self.collation.as_deref(), &other.view(), &value.view());
-                        if *greatest { order.is_ge() } else { order.is_le() }
-                    });
-                    let added = bytes(&value);
-                    values.insert(at, value);
-                    let dropped = if values.len() > *n { values.pop().as_ref().map_or(0, bytes) } else { 0 };
-                    return Ok(added.saturating_sub(dropped));
+            (Kind::ExtremeN(greatest, _), State::Ordered(kept, n)) => {
+                if value.is_nullish() {
+                    return Ok(0);
                 }
-                0
+                let key = key_of_value(&value.value(), self.collation.as_deref());
+                let value = || value.into_buf().unwrap_or_else(|| Value::Null.into());
+                match greatest {
+                    true => kept.0.add_to_greatest(*n, true, key, value),
+                    false => kept.0.add_to_least(*n, key, value),
+                }
             }
             (_, State::Numbers(numbers)) => {
                 numbers.extend(value.value().as_f64());
@@ -301,19 +315,6 @@ impl Accumulator {
             }
             _ => 0,
         })
-    }
-
-    /// The result of all that was added, in a window that documents leave again: there a deviation is null while a
-    /// number is not finite, and the integer 0 of one number.
-    #[must_use]
-    pub fn finish_moving(&self, state: State) -> ValueBuf {
-        match (&self.kind, &state) {
-            (Kind::Deviation(_), State::Deviation(_, true)) => Value::Null.into(),
-            (Kind::Deviation(false), State::Deviation(deviation, _)) if deviation.count() == 1 => {
-                Value::Int32(0).into()
-            }
-            _ => self.finish(state),
-        }
     }
 
     /// The result of all that was added.
@@ -331,10 +332,11 @@ impl Accumulator {
                 }
             }
             (_, State::One(value)) => value.unwrap_or_else(null),
-            (_, State::Many(values) | State::Set(values, _) | State::Some(values, _)) => array(&values),
-            (_, State::Merge(fields)) => {
+            (_, State::Many(values) | State::Set(values, _)) => array(&values),
+            (_, State::Some(values, _)) => ValueBuf::array(values.iter().map(ValueBuf::view)),
+            (_, State::Merge(merged)) => {
                 let mut builder = crate::bson::DocumentBuilder::new();
-                for (name, value) in &fields {
+                for (name, value) in &merged.fields {
                     builder.append(name, value.view());
                 }
                 builder.finish().into()
@@ -344,10 +346,7 @@ impl Accumulator {
                 Some(result) => Value::Double(result).into(),
                 None => null(),
             },
-            (Kind::Top(_, _, n), State::Ordered(values, _)) => {
-                let mut values: Vec<_> = values.into_iter().map(|(_, value)| value).collect();
-                if n.is_some() { array(&values) } else { values.pop().unwrap_or_else(null) }
-            }
+            (kind, State::Ordered(Ordered(values), n)) => kind.of_ordered(&values, n),
             (Kind::Percentile(shares, many), State::Numbers(mut numbers)) => {
                 numbers.sort_by(f64::total_cmp);
                 let of =
@@ -360,12 +359,31 @@ impl Accumulator {
     }
 }
 
-fn array_of<'v>(name: &str, code: i32, value: &'v Val<'_>) -> Result<Option<crate::bson::Array<'v>>> {
+impl Kind {
+    /// The result of values in an order, of which there may be more than `n`.
+    pub(super) fn of_ordered(&self, values: &OrderedValues, n: usize) -> ValueBuf {
+        let array = |values: &mut dyn Iterator<Item = &ValueBuf>| ValueBuf::array(values.map(ValueBuf::view));
+        let one = |value: Option<&ValueBuf>| value.cloned().unwrap_or_else(|| Value::Null.into());
+        match self {
+            Self::Set | Self::Union => array(&mut values.distinct()),
+            Self::ExtremeN(true, _) => array(&mut values.descending().take(n)),
+            Self::Top(_, false, None) => one(values.ascending().next()),
+            Self::Top(_, true, None) => one(values.ascending().next_back()),
+            Self::Top(_, true, Some(_)) => {
+                let mut last: Vec<&ValueBuf> = values.ascending().rev().take(n).collect();
+                last.reverse();
+                array(&mut last.into_iter())
+            }
+            _ => array(&mut values.ascending().take(n)),
+        }
+    }
+}
+
+pub(super) fn array_of<'v>(name: &str, value: &'v Val<'_>) -> Result<Option<crate::bson::Array<'v>>> {
     match value.view() {
         None => Ok(None),
         Some(Value::Array(array)) => Ok(Some(array)),
         Some(other) => {
-            let _ = code;
             let what = format!(
                 "{name} requires array inputs, but input {} is of type {}",
                 other.to_json(),
@@ -376,13 +394,17 @@ fn array_of<'v>(name: &str, code: i32, value: &'v Val<'_>) -> Result<Option<crat
     }
 }
 
-fn merge(fields: &mut Vec<(Vec<u8>, ValueBuf)>, value: &Val<'_>) -> Result<usize> {
+fn merge(merged: &mut Merged, value: &Val<'_>) -> Result<usize> {
     match value.value() {
         Value::Document(document) => {
             for element in document {
-                match fields.iter_mut().find(|(name, _)| *name == element.name.as_bytes()) {
-                    Some(field) => field.1 = element.value.into(),
-                    None => fields.push((element.name.as_bytes().to_vec(), element.value.into())),
+                let name = element.name.as_bytes();
+                match merged.places.get(name) {
+                    Some(place) => merged.fields[*place].1 = element.value.into(),
+                    None => {
+                        merged.places.insert(name.to_vec(), merged.fields.len());
+                        merged.fields.push((name.to_vec(), element.value.into()));
+                    }
                 }
             }
             Ok(document.as_bytes().len())
@@ -397,24 +419,6 @@ fn merge(fields: &mut Vec<(Vec<u8>, ValueBuf)>, value: &Val<'_>) -> Result<usize
             ),
         )),
     }
-}
-
-fn add_ordered(
-    sort: &Sort,
-    last: bool,
-    kept: &mut Vec<(SortKey, ValueBuf)>,
-    n: usize,
-    new: (SortKey, ValueBuf),
-) -> usize {
-    let at = kept.partition_point(|(key, _)| sort.compare(key, &new.0).is_le());
-    let size = |(key, value): &(SortKey, ValueBuf)| key.iter().map(bytes).sum::<usize>() + bytes(value);
-    let added = size(&new);
-    kept.insert(at, new);
-    if kept.len() <= n {
-        return added;
-    }
-    let dropped = if last { Some(kept.remove(0)) } else { kept.pop() };
-    added.saturating_sub(dropped.as_ref().map_or(0, size))
 }
 
 /// The bytes that a kept value takes.

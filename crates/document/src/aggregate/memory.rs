@@ -100,6 +100,13 @@ impl Held {
         self.memory.take(bytes, self.stage)
     }
 
+    /// Takes note of bytes that the stage keeps no longer.
+    pub(super) fn give(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.memory.give(bytes);
+    }
+
     /// Another count of the same stage.
     pub(super) fn empty(&self) -> Self {
         Self::new(&self.memory, self.stage)

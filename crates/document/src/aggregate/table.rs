@@ -5,8 +5,7 @@ use super::stage::Is::{
 };
 use super::stage::{Known, Needs};
 use super::{
-    bucket, bucket_auto, densify, graph, group, lookup, needs, output, report, reshape, sort, union, unwind,
-    window_parse,
+    bucket, bucket_auto, densify, graph, group, lookup, needs, output, report, reshape, sort, union, unwind, window,
 };
 
 macro_rules! table {
@@ -45,8 +44,8 @@ table! {
     "$sortByCount" => group::read::read_sort_by_count, Needs::Nothing;
     "$bucket" => bucket::read, Needs::Nothing;
     "$bucketAuto" => bucket_auto::read, Needs::Nothing;
-    "$setWindowFields" => window_parse::read, Needs::Nothing;
-    "$fill" => window_parse::read_fill, Needs::Nothing;
+    "$setWindowFields" => window::parse::read, Needs::Nothing;
+    "$fill" => window::parse::read_fill, Needs::Nothing;
     "$densify" => densify::read, Needs::Nothing;
     "$lookup" => lookup::read, Needs::Inner;
     "$graphLookup" => graph::read, Needs::Inner;

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::codes::ErrorCode;
 use super::error::{Error, Result};
 use super::system::{Environment, System};
@@ -50,6 +52,33 @@ pub struct Interrupt {
     documents: AtomicU64,
     /// How the first search of the operation is done.
     plan: OnceLock<Summary>,
+    /// Wakes the thread that runs the operation while it waits.
+    waker: Mutex<Option<Waker>>,
+}
+
+/// How many milliseconds a thread waits that a kill wakes, until it looks for what wakes nobody, such as a client that
+/// has left.
+const PATIENCE_MS: u64 = 5000;
+
+/// Wakes the thread of an operation.
+#[derive(Clone)]
+struct Waker(Arc<dyn Fn() + Send + Sync>);
+
+impl Debug for Waker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Waker")
+    }
+}
+
+/// While it lives, the end of an operation wakes its thread.
+#[derive(Debug)]
+#[must_use]
+pub struct Waking<'i>(&'i Interrupt);
+
+impl Drop for Waking<'_> {
+    fn drop(&mut self) {
+        *self.0.waker.lock() = None;
+    }
 }
 
 thread_local! {
@@ -151,6 +180,7 @@ impl Interrupt {
             keys: AtomicU64::new(0),
             documents: AtomicU64::new(0),
             plan: OnceLock::new(),
+            waker: Mutex::default(),
         };
         this.limit(max_time_ms);
         this
@@ -181,11 +211,34 @@ impl Interrupt {
     /// Asks the operation to end.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Relaxed);
+        self.wake();
     }
 
     /// Asks the operation to end because the server ends.
     pub fn shut_down(&self) {
         self.ending.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Has the end of the operation, by a kill or with the server, call `wake`, so that the thread that runs the
+    /// operation can wait for something else without a look at the interrupt now and then. The thread calls
+    /// [`Self::check`] once more before it waits.
+    pub fn waking(&self, wake: impl Fn() + Send + Sync + 'static) -> Waking<'_> {
+        // Locked by `wake` as well, so that one of the two threads sees what the other has written.
+        *self.waker.lock() = Some(Waker(Arc::new(wake)));
+        Waking(self)
+    }
+
+    fn wake(&self) {
+        let waker = self.waker.lock().clone();
+        waker.into_iter().for_each(|waker| waker.0());
+    }
+
+    /// For how long a thread that wants to wait for some milliseconds may wait until it calls [`Self::check`] again: no
+    /// longer than the limit of time, and than [`PATIENCE_MS`].
+    #[must_use]
+    pub fn patience(&self, wanted_ms: u64) -> Duration {
+        Duration::from_millis(self.left_ms().unwrap_or(u64::MAX).min(wanted_ms).min(PATIENCE_MS))
     }
 
     /// How many milliseconds are left, if there is a limit.

@@ -23,3 +23,4 @@ mod replicated;
 mod statements;
 mod typed;
 mod values;
+mod windows;

@@ -94,11 +94,15 @@ impl<'v> PercentileSpec<'v> {
 
 /// The value below which a share of sorted numbers lies.
 pub(crate) fn percentile(numbers: &[f64], share: f64) -> Option<f64> {
-    let last = numbers.len().checked_sub(1)?;
-    let count = nearest_f64(i64::try_from(numbers.len()).ok()?);
-    let rank = (count * share).ceil() - 1.0;
+    numbers.get(percentile_at(numbers.len(), share)?).copied()
+}
+
+/// The place, among `count` sorted numbers, of the one below which a share of them lies.
+pub(crate) fn percentile_at(count: usize, share: f64) -> Option<usize> {
+    let last = count.checked_sub(1)?;
+    let rank = (nearest_f64(i64::try_from(count).ok()?) * share).ceil() - 1.0;
     let at = trunc_to_i64(rank.max(0.0)).and_then(|rank| usize::try_from(rank).ok())?;
-    numbers.get(at.min(last)).copied()
+    Some(at.min(last))
 }
 
 pub(in crate::expr) fn parse(parser: &mut Parser<'_>, name: &'static str, value: Value<'_>) -> Result<Expression> {

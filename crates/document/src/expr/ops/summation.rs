@@ -158,3 +158,199 @@ impl Sum {
         Value::Double(self.to_f64() / nearest_f64(count))
     }
 }
+
+/// A running sum that numbers leave again, as the windows of `$setWindowFields` move on.
+///
+/// Numbers that are not finite are counted apart, so that the sum is finite again behind them; integers and decimals are
+/// subtracted; doubles are subtracted from an unevaluated sum of two doubles, so that what rounding takes from the one
+/// is in the other. The type is that of the numbers that are there: integers give the narrowest that holds the total.
+#[derive(Clone, Copy, Debug)]
+pub struct RemovableSum {
+    integers: i128,
+    /// Of doubles below [`LARGE`].
+    small: TwoDoubles,
+    /// Of other doubles, times [`LARGE_SCALE`]: their sum overflows for a while perhaps.
+    large: TwoDoubles,
+    decimal: Decimal128,
+    doubles: usize,
+    decimals: usize,
+    not_numbers: usize,
+    infinite: usize,
+    negative_infinite: usize,
+}
+
+/// Doubles from this absolute value on, 2^896, are summed apart.
+const LARGE: f64 = f64::from_bits((1023 + 896) << 52);
+
+/// 2^-128: 2^127 scaled doubles have a finite sum.
+const LARGE_SCALE: f64 = f64::from_bits((1023 - 128) << 52);
+
+/// An unevaluated sum of two doubles, of which the first is the sum rounded to nearest (T. J. Dekker 1971, D. E. Knuth's
+/// TwoSum).
+#[derive(Clone, Copy, Debug, Default)]
+struct TwoDoubles {
+    sum: f64,
+    rest: f64,
+}
+
+impl TwoDoubles {
+    #[inline]
+    fn add(&mut self, number: f64) {
+        let total = self.sum + number;
+        let of_number = total - self.sum;
+        let rest = self.rest + ((self.sum - (total - of_number)) + (number - of_number));
+        self.sum = total + rest;
+        self.rest = rest - (self.sum - total);
+    }
+}
+
+impl Default for RemovableSum {
+    fn default() -> Self {
+        Self {
+            integers: 0,
+            small: TwoDoubles::default(),
+            large: TwoDoubles::default(),
+            decimal: Decimal128::from(0),
+            doubles: 0,
+            decimals: 0,
+            not_numbers: 0,
+            infinite: 0,
+            negative_infinite: 0,
+        }
+    }
+}
+
+impl RemovableSum {
+    /// Adds a number.
+    pub fn add(&mut self, number: Number) {
+        match number {
+            Number::Int(number) => self.integers += i128::from(number),
+            Number::Double(number) => {
+                self.doubles += 1;
+                match self.uncounted(number) {
+                    Some(count) => *count += 1,
+                    None => self.add_double(number),
+                }
+            }
+            Number::Decimal(number) => {
+                self.decimals += 1;
+                match self.uncounted_decimal(number) {
+                    Some(count) => *count += 1,
+                    None => self.decimal = self.decimal.plus(number),
+                }
+            }
+        }
+    }
+
+    /// Removes a number that was added.
+    pub fn remove(&mut self, number: Number) {
+        match number {
+            Number::Int(number) => self.integers -= i128::from(number),
+            Number::Double(number) => {
+                self.doubles -= 1;
+                match self.uncounted(number) {
+                    Some(count) => *count -= 1,
+                    None => self.add_double(-number),
+                }
+                if self.doubles == 0 {
+                    (self.small, self.large) = Default::default();
+                }
+            }
+            Number::Decimal(number) => {
+                self.decimals -= 1;
+                match self.uncounted_decimal(number) {
+                    Some(count) => *count -= 1,
+                    None => self.decimal = self.decimal.minus(number),
+                }
+                if self.decimals == 0 {
+                    self.decimal = Decimal128::from(0);
+                }
+            }
+        }
+    }
+
+    /// The count of the doubles like one that is not finite.
+    fn uncounted(&mut self, number: f64) -> Option<&mut usize> {
+        match number {
+            number if number.is_finite() => None,
+            number if number.is_nan() => Some(&mut self.not_numbers),
+            f64::INFINITY => Some(&mut self.infinite),
+            _ => Some(&mut self.negative_infinite),
+        }
+    }
+
+    fn uncounted_decimal(&mut self, number: Decimal128) -> Option<&mut usize> {
+        match (number.is_nan(), number.is_infinite()) {
+            (true, _) => Some(&mut self.not_numbers),
+            (_, true) => self.uncounted(number.to_f64()),
+            _ => None,
+        }
+    }
+
+    fn add_double(&mut self, number: f64) {
+        if number.abs() < LARGE {
+            self.small.add(number);
+        } else {
+            self.large.add(number * LARGE_SCALE);
+        }
+    }
+
+    /// NaN or an infinity, when a number that is not finite is there.
+    fn not_finite(&self) -> Option<Value<'static>> {
+        let double = match (self.not_numbers, self.infinite, self.negative_infinite) {
+            (0, 0, 0) => return None,
+            (0, 1.., 0) => f64::INFINITY,
+            (0, 0, 1..) => f64::NEG_INFINITY,
+            _ => f64::NAN,
+        };
+        Some(match self.decimals {
+            0 => Value::Double(double),
+            _ => Value::Decimal128(Decimal128::from_f64(double)),
+        })
+    }
+
+    /// The same as a sum of finite numbers.
+    fn finite(&self) -> Sum {
+        let doubles = match self.large {
+            TwoDoubles { sum: 0.0, rest: 0.0 } => self.small,
+            mut all => {
+                all.add(self.small.sum * LARGE_SCALE);
+                all.add(self.small.rest * LARGE_SCALE);
+                TwoDoubles { sum: all.sum / LARGE_SCALE, rest: all.rest / LARGE_SCALE }
+            }
+        };
+        let widest = match (self.decimals, self.doubles) {
+            (1.., _) => Widest::Decimal,
+            (0, 1..) => Widest::Double,
+            (0, 0) => Widest::Int32,
+        };
+        Sum { integers: self.integers, double: doubles.sum, error: doubles.rest, decimal: self.decimal, widest }
+    }
+
+    /// The total.
+    #[must_use]
+    pub fn total(&self) -> Value<'static> {
+        self.not_finite().unwrap_or_else(|| self.finite().total())
+    }
+
+    /// The total, where doubles become decimals with 15 digits.
+    #[must_use]
+    pub fn short_total(&self) -> Value<'static> {
+        self.not_finite().unwrap_or_else(|| self.finite().short_total())
+    }
+
+    /// The total as a double.
+    #[must_use]
+    pub fn to_f64(&self) -> f64 {
+        match self.total() {
+            Value::Decimal128(total) => total.to_f64(),
+            total => total.as_f64().unwrap_or_default(),
+        }
+    }
+
+    /// The mean of `count` numbers: a decimal if there is one, else a double.
+    #[must_use]
+    pub fn mean(&self, count: usize) -> Value<'static> {
+        self.not_finite().unwrap_or_else(|| self.finite().mean(count))
+    }
+}

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::accumulator_parse;
-use super::stage::{Parser, Stage, Stages, error};
-use super::window::{Bound, Function, Output, Window, WindowFields};
+use super::{Bound, Function, Output, Window, WindowFields};
+use crate::aggregate::accumulator_parse;
+use crate::aggregate::stage::{Parser, Stage, Stages, error};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, Element, Value};
 use crate::expr::{Context, Expression};
@@ -30,7 +30,7 @@ fn unit_of(value: Value<'_>) -> Result<i64> {
     })
 }
 
-pub(super) fn read(parser: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
+pub(in crate::aggregate) fn read(parser: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
     let Value::Document(spec) = value else {
         return Err(failed(format!(
             "the $setWindowFields stage specification must be an object, found {}",
@@ -294,7 +294,7 @@ fn bounds(value: Value<'_>, whole: bool) -> Result<(Bound, Bound)> {
     Ok((low, high))
 }
 
-pub(super) fn read_fill(parser: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
+pub(in crate::aggregate) fn read_fill(parser: &Parser<'_>, name: &'static str, value: Value<'_>) -> Stages {
     let Value::Document(spec) = value else {
         return Err(failed(format!("The argument to $fill must be an object, but was type: {}", value.kind().name())));
     };
@@ -358,7 +358,10 @@ pub(super) fn read_fill(parser: &Parser<'_>, name: &'static str, value: Value<'_
         vec![Arc::new(WindowFields { name, partition, sort, outputs, collation: parser.context.collation.clone() })];
     if !constants.is_empty() {
         let constants = constants.finish();
-        stages.push(super::reshape::added("$addFields", Projection::of_added(constants.view(), parser.context)?));
+        stages.push(crate::aggregate::reshape::added(
+            "$addFields",
+            Projection::of_added(constants.view(), parser.context)?,
+        ));
     }
     Ok(stages)
 }
