@@ -64,6 +64,21 @@ pub enum Outcome {
     Returned(DocumentBuf),
 }
 
+impl Outcome {
+    /// Whether two statements did the same, and what they did is small.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Inserted, Self::Inserted) => true,
+            (
+                Self::Changed { matched, modified, upserted: None },
+                Self::Changed { matched: other_matched, modified: other_modified, upserted: None },
+            ) => (matched, modified) == (other_matched, other_modified),
+            _ => false,
+        }
+    }
+}
+
 /// What happened to a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
