@@ -71,7 +71,8 @@ impl DocumentTransaction {
     /// deletes.
     pub fn delete_matches(&mut self, collection: &Collection, statement: &DeleteStatement) -> Result<u64> {
         let mut deleted = 0;
-        for matched in self.matches(collection, &statement.query)? {
+        let mut matches = self.matches(collection, &statement.query)?;
+        while let Some(matched) = matches.next(self, collection)? {
             self.delete(collection.state(), matched.document.view())?;
             deleted += 1;
         }

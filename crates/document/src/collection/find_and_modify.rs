@@ -177,7 +177,7 @@ impl DocumentTransaction {
     /// As [`DocumentTransaction::update`], and those of the projection.
     pub fn find_and_modify(&mut self, collection: &Collection, statement: &FindAndModify) -> Result<FoundAndModified> {
         let mut found = FoundAndModified::default();
-        let Some(matched) = self.matches(collection, &statement.query)?.into_iter().next() else {
+        let Some(matched) = self.matches(collection, &statement.query)?.next(self, collection)? else {
             if let Action::Update { update, upsert: true, return_new } = &statement.action {
                 let new = self.upsert(collection, &statement.query.filter, update)?;
                 found.upserted = new.view().get("_id").map(ValueBuf::from);

@@ -196,7 +196,8 @@ impl DocumentTransaction {
     /// is part of the transaction.
     pub fn update(&mut self, collection: &Collection, statement: &UpdateStatement) -> Result<UpdateResult> {
         let mut result = UpdateResult::default();
-        for matched in self.matches(collection, &statement.query)? {
+        let mut matches = self.matches(collection, &statement.query)?;
+        while let Some(matched) = matches.next(self, collection)? {
             result.matched += 1;
             let changed = self.update_match(collection, &statement.update, &matched)?;
             // MongoDB does not look whether a replacement is the same.
