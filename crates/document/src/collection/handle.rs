@@ -54,8 +54,14 @@ impl Collection {
     ///
     /// # Errors
     /// Those of [`Execution::open`].
-    pub(super) fn search<'r>(&self, reader: Box<dyn Reader + 'r>, query: &Arc<Query>) -> Result<Execution<'r>> {
-        Execution::open(reader, &self.state, Arc::clone(query))
+    pub(crate) fn search<'r>(&self, reader: Box<dyn Reader + 'r>, query: &Arc<Query>) -> Result<Execution<'r>> {
+        // What a search over arrays has met may be more than memory holds.
+        let may_meet_twice = || self.schema().indexes.iter().any(|index| index.is_multikey());
+        let query = match query.memory.is_none() && may_meet_twice() {
+            true => Arc::new(Query::clone(query).with_spill(self.catalog.engine())),
+            false => Arc::clone(query),
+        };
+        Execution::open(reader, &self.state, query)
     }
 
     /// The name.

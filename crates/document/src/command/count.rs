@@ -104,6 +104,7 @@ fn count(call: &Call<'_>) -> Result<Reply> {
             query.limit.map_or(all, |limit| all.min(limit))
         }
         Some(Entry::Collection(state)) => {
+            let query = query.with_spill(call.state.database.engine());
             let execution = Execution::open(call.reader()?, &state, Arc::new(query))?;
             execution.count()?
         }
@@ -183,6 +184,7 @@ fn distinct(call: &Call<'_>) -> Result<Reply> {
         None => {}
         Some(Entry::View(_)) => return distinct_on_view(call, &namespace, key, values),
         Some(Entry::Collection(state)) => {
+            let query = query.with_spill(call.state.database.engine());
             let (path, mut execution) = (Path::new(key), Execution::open(call.reader()?, &state, Arc::new(query))?);
             while let Some(found) = execution.next_match()? {
                 values.add_all(found.document.view(), &path)?;

@@ -149,6 +149,7 @@ fn data_size(call: &Call<'_>) -> Result<Reply> {
                 query.hint = Some(Hint::Pattern(pattern));
                 (query.min, query.max) = (Some(DocumentBuf::from(min)), Some(DocumentBuf::from(max)));
             }
+            let query = query.with_spill(call.state.database.engine());
             let mut execution = Execution::open(call.reader()?, &state, Arc::new(query))?;
             while let Some(found) = execution.next_match()? {
                 documents += 1;

@@ -301,18 +301,18 @@ fn note_uses(plan: &Plan, collection: &CollectionState) {
 /// The operators of a plan. `wanted` is how many documents are asked for.
 fn operator(run: &Run<'_>, plan: &Plan, wanted: Option<u64>) -> Box<dyn Operator> {
     match plan {
-        Plan::Nothing => Box::new(Union::new(Vec::new())),
+        Plan::Nothing => Box::new(Union::new(run, Vec::new())),
         Plan::Id(key) => Box::new(IdLookup(Some(key.clone()))),
-        Plan::Scan(scan) => match entries(scan) {
+        Plan::Scan(scan) => match entries(run, scan) {
             None => Box::new(CollectionScan::new(run, scan)),
             Some(Input::Scan(entries)) => Box::new(Fetch::new(entries, wanted, scan.exact)),
             Some(Input::Merged(entries)) => Box::new(Fetch::new(Box::new(entries), wanted, scan.exact)),
         },
-        Plan::Covered(scan) => match (entries(scan), &scan.index) {
+        Plan::Covered(scan) => match (entries(run, scan), &scan.index) {
             (Some(entries), Some(index)) => Box::new(Covered::new(entries, index, run, scan.exact)),
             _ => Box::new(CollectionScan::new(run, scan)),
         },
-        Plan::Union(plans) => Box::new(Union::new(plans.iter().map(|plan| operator(run, plan, wanted)).collect())),
+        Plan::Union(plans) => Box::new(Union::new(run, plans.iter().map(|plan| operator(run, plan, wanted)).collect())),
         Plan::Sort(input) => {
             let input = operator(run, input, None);
             match &run.query.sort {
@@ -324,14 +324,14 @@ fn operator(run: &Run<'_>, plan: &Plan, wanted: Option<u64>) -> Box<dyn Operator
 }
 
 /// The entries of a scan of an index.
-fn entries(scan: &Scan) -> Option<Input> {
+fn entries(run: &Run<'_>, scan: &Scan) -> Option<Input> {
     if scan.groups.len() < 2 {
-        return IndexScan::new(scan, scan.groups.clone()).map(|scan| Input::Scan(Box::new(scan)));
+        return IndexScan::new(run, scan, scan.groups.clone()).map(|scan| Input::Scan(Box::new(scan)));
     }
     let inputs = scan.groups.iter().map(|group| {
-        let input: Box<dyn Operator> = Box::new(IndexScan::new(scan, vec![group.clone()])?);
+        let input: Box<dyn Operator> = Box::new(IndexScan::new(run, scan, vec![group.clone()])?);
         Some((input, group.prefix.len()))
     });
     let inputs: Option<Vec<_>> = inputs.collect();
-    Some(Input::Merged(MergeByKey::new(inputs?, scan.reverse, scan.multikey)))
+    Some(Input::Merged(MergeByKey::new(run, inputs?, scan.reverse, scan.multikey)))
 }

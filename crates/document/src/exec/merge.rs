@@ -1,8 +1,9 @@
 //! Rows of several inputs: one after the other, or by their keys.
 
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::BinaryHeap;
 
+use super::met::Met;
 use super::operator::{Operator, Run};
 use super::row::Row;
 use crate::base::Result;
@@ -11,13 +12,13 @@ use crate::base::Result;
 #[derive(Debug)]
 pub(super) struct Union {
     inputs: Vec<Box<dyn Operator>>,
-    met: HashSet<Vec<u8>>,
+    met: Met,
 }
 
 impl Union {
-    pub(super) fn new(mut inputs: Vec<Box<dyn Operator>>) -> Self {
+    pub(super) fn new(run: &Run<'_>, mut inputs: Vec<Box<dyn Operator>>) -> Self {
         inputs.reverse();
-        Self { inputs, met: HashSet::new() }
+        Self { inputs, met: Met::new(run.query.memory()) }
     }
 }
 
@@ -25,7 +26,7 @@ impl Operator for Union {
     fn next(&mut self, run: &Run<'_>, row: &mut Row) -> Result<bool> {
         while let Some(input) = self.inputs.last_mut() {
             while input.next(run, row)? {
-                if self.met.insert(row.id.clone()) {
+                if self.met.insert(&row.id)? {
                     return Ok(true);
                 }
             }
@@ -42,7 +43,7 @@ pub(super) struct MergeByKey {
     heads: Option<BinaryHeap<Head>>,
     reverse: bool,
     /// The documents that were met, when one may be met several times.
-    met: Option<HashSet<Vec<u8>>>,
+    met: Option<Met>,
 }
 
 /// The next row of an input.
@@ -56,8 +57,9 @@ struct Head {
 
 impl MergeByKey {
     /// Inputs with the length of the prefix that their keys have in common.
-    pub(super) fn new(inputs: Vec<(Box<dyn Operator>, usize)>, reverse: bool, multikey: bool) -> Self {
-        Self { inputs, heads: None, reverse, met: multikey.then(HashSet::new) }
+    pub(super) fn new(run: &Run<'_>, inputs: Vec<(Box<dyn Operator>, usize)>, reverse: bool, multikey: bool) -> Self {
+        let met = multikey.then(|| Met::new(run.query.memory()));
+        Self { inputs, heads: None, reverse, met }
     }
 
     fn pull(&mut self, run: &Run<'_>, input: usize) -> Result<Option<Head>> {
@@ -79,7 +81,11 @@ impl Operator for MergeByKey {
         let mut found = false;
         while let Some(Head { row: next, input, .. }) = heads.pop() {
             heads.extend(self.pull(run, input)?);
-            if self.met.as_mut().is_none_or(|met| met.insert(next.id.clone())) {
+            let is_new = match &mut self.met {
+                Some(met) => met.insert(&next.id)?,
+                None => true,
+            };
+            if is_new {
                 *row = next;
                 found = true;
                 break;

@@ -7,6 +7,7 @@ mod covered;
 pub mod execution;
 mod fetch;
 mod merge;
+mod met;
 mod operator;
 pub mod reader;
 mod row;

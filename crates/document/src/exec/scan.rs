@@ -1,11 +1,11 @@
 //! Scans: of the collection, and of an index.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use spinney::{Range, Ranges, Table};
 
+use super::met::Met;
 use super::operator::{Operator, Run, count_rows, damaged, dangling};
 use super::row::Row;
 use super::stored::StoredDocument;
@@ -155,12 +155,12 @@ pub(super) struct IndexScan {
     directions: SmallVec<[Direction; 4]>,
     filters: Vec<KeyFilter>,
     /// The documents that were met, when one may be met several times.
-    met: Option<HashSet<Vec<u8>>>,
+    met: Option<Met>,
 }
 
 impl IndexScan {
     /// The scan of some groups of ranges; nothing for a scan of the collection.
-    pub(super) fn new(scan: &Scan, groups: Vec<Group>) -> Option<Self> {
+    pub(super) fn new(run: &Run<'_>, scan: &Scan, groups: Vec<Group>) -> Option<Self> {
         let index = scan.index.as_ref()?;
         let directions = index.spec.pattern.directions().collect();
         let mut walks = groups;
@@ -175,7 +175,7 @@ impl IndexScan {
             reverse: scan.reverse,
             directions,
             filters: scan.filters.clone(),
-            met: scan.multikey.then(HashSet::new),
+            met: scan.multikey.then(|| Met::new(run.query.memory())),
         })
     }
 }
@@ -252,7 +252,7 @@ impl IndexScan {
                     let is_row = takes(filters, directions, key)
                         && match met {
                             None => true,
-                            Some(met) => met.insert(entry.parts()?.id.to_vec()),
+                            Some(met) => met.insert(entry.parts()?.id)?,
                         };
                     Ok(!is_row || take(entry)?)
                 })?

@@ -43,7 +43,7 @@ pub struct Query {
     pub counts: bool,
     /// Whether documents are read also where the keys of an index have all that is asked for.
     pub fetches: bool,
-    /// The memory for a sort. Without it 100 MiB, beyond which the query fails with code 292.
+    /// The memory for a sort, and for what a search has met. Without it 100 MiB, beyond which the query fails with code 292.
     pub memory: Option<Arc<Memory>>,
 }
 
@@ -84,12 +84,10 @@ impl Query {
         }
     }
 
-    /// The same query, whose sort goes on in a table of a database when it needs more than the usual memory.
+    /// The same query, which goes on in a table of a database when it needs more than the usual memory.
     #[must_use]
     pub fn with_spill(mut self, engine: &spinney::Database) -> Self {
-        if self.sort.is_some() {
-            self.memory = Some(Arc::new(Memory::default().with_spill(engine.clone())));
-        }
+        self.memory = Some(Arc::new(Memory::default().with_spill(engine.clone())));
         self
     }
 
@@ -99,7 +97,7 @@ impl Query {
         self.projection.as_ref().or(self.needed.as_ref())
     }
 
-    /// The memory for a sort.
+    /// The memory for a sort, and for what a search has met.
     #[must_use]
     pub fn memory(&self) -> Arc<Memory> {
         self.memory.clone().unwrap_or_default()

@@ -15,7 +15,6 @@ use crate::collection::delete::DeleteStatement;
 use crate::collection::prepare::prepare;
 use crate::collection::update::{UpdateResult, UpdateStatement};
 use crate::collection::{Collection, DocumentTransaction};
-use crate::exec::Execution;
 use crate::plan::Query;
 use crate::query::Filter;
 use crate::update::Update;
@@ -55,7 +54,7 @@ impl<T: Serialize + DeserializeOwned> Within<'_, T> {
     /// Those of the filter and the engine; `BadValue` (2) when a document is not what the type needs.
     pub fn find(&self, filter: impl IntoDocument) -> Result<Vec<T>> {
         let query = Arc::new(Query::new(self.filter(filter)?));
-        let found = Execution::open(Box::new(self.txn.engine()), self.collection.state(), query)?;
+        let found = self.collection.search(Box::new(self.txn.engine()), &query)?;
         found.map(|document| from_document(document?.view())).collect()
     }
 
