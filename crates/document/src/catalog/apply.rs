@@ -6,7 +6,7 @@ use spinney::{Batch, Durability, Layout, StoredNote, TableId, decode_record};
 
 use super::committer::{Heard, Pending, PreparedCommit};
 use super::follow::Followed;
-use super::registry::Catalog;
+use super::registry::{Catalog, known_tables};
 use super::tables::table_options;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::Timestamp;
@@ -85,7 +85,7 @@ impl Catalog {
             self.follow(followed, &note, write)?;
             self.store_counts_when_due();
         }
-        self.recorder().advance_position(commit.position);
+        self.recorder().advance_position(self.engine(), commit.position);
         Ok(())
     }
 
@@ -119,15 +119,16 @@ impl Catalog {
         Ok(())
     }
 
-    /// Applies that a table is dropped; nothing when it is gone. What was applied before is durable first, so that
-    /// nothing that changes the table is applied again after a crash.
+    /// Applies that tables are dropped, of which some or all may be gone. What was applied before is durable first, so
+    /// that nothing that changes the tables is applied again after a crash.
     ///
     /// # Errors
     /// Those of the engine.
-    pub fn apply_drop_table(&self, name: &str) -> Result<()> {
-        if self.engine().table(name)?.is_some() {
+    pub fn apply_drop_tables<N: AsRef<str>>(&self, names: &[N]) -> Result<()> {
+        let known = known_tables(self.engine(), names)?;
+        if !known.is_empty() {
             self.engine().sync()?;
-            self.engine().drop_table(name)?;
+            self.engine().drop_tables(known)?;
         }
         Ok(())
     }

@@ -40,11 +40,11 @@ pub trait Committer: fmt::Debug + Send + Sync {
     /// Those of the engine and of the agreement.
     fn create_table(&self, name: &str, layout: Layout) -> Result<Table>;
 
-    /// Drops a table, and returns when it is gone. No table of the name is no error.
+    /// Drops tables, and returns when they are gone. No table of a name is no error.
     ///
     /// # Errors
     /// Those of the engine and of the agreement.
-    fn drop_table(&self, name: &str) -> Result<()>;
+    fn drop_tables(&self, names: &[String]) -> Result<()>;
 }
 
 /// The table of the engine in which a program with a [`Committer`] remembers what was agreed on. A document database

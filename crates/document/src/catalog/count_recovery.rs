@@ -21,8 +21,9 @@ use std::time::Duration;
 use spinney::{Batch, ChangeFeed, Commit, ErrorKind, SeqNum, prefix_range};
 
 use super::counts::{COUNTS, CopiedCounts, Mark, key_of, number_of, numbers_of, pair};
+use super::names::Entry;
 use super::own::is_own_number;
-use super::registry::{Catalog, Entry};
+use super::registry::Catalog;
 use super::state::{AtRest, COUNT_WAIT, CollectionState};
 use crate::base::Result;
 use crate::notes::Note;
@@ -218,7 +219,7 @@ impl Catalog {
 
     fn collections(&self) -> Vec<Arc<CollectionState>> {
         let names = self.names.read();
-        let states = names.values().filter_map(|entry| match entry {
+        let states = names.iter().filter_map(|(_, entry)| match entry {
             // Those that a member has for itself are small, and their commits have no notes.
             Entry::Collection(state) if !is_own_number(state.number) => Some(Arc::clone(state)),
             _ => None,

@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use spinney::{Batch, Change, Kind};
 
+use super::names::Entry;
 use super::namespace::Namespace;
 use super::record::{Past, Recorder, is_own, is_past, past_key, past_of};
-use super::registry::{Catalog, Entry};
+use super::registry::Catalog;
 use super::row::{self, IndexRow, NUMBER_KEY, Row};
 use super::state::{CollectionState, Index, Schema};
 use super::tables::{CATALOG, collection_number, collection_table, index_table};
@@ -163,14 +164,6 @@ impl Catalog {
         });
     }
 
-    /// The collection with a number.
-    fn by_number(&self, number: u64) -> Option<Arc<CollectionState>> {
-        self.names.read().values().find_map(|entry| match entry {
-            Entry::Collection(state) if state.number == number => Some(Arc::clone(state)),
-            _ => None,
-        })
-    }
-
     /// Adds to the counts of collections what the note says of their documents, and has capped ones look again.
     fn follow_documents(&self, collections: &BTreeSet<u64>, note: &Note) {
         for (number, difference) in &note.counts {
@@ -207,7 +200,7 @@ impl Catalog {
             }
         }
         gone.iter().chain(entries.iter().map(|(namespace, _)| namespace)).for_each(|name| self.tell_watchers(name));
-        names.extend(entries);
+        entries.into_iter().for_each(|(namespace, entry)| names.insert(namespace, entry));
         drop(names);
         for state in left {
             let schema = Schema { dropped: true, ..Schema::clone(&state.schema()) };

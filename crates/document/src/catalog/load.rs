@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::damage::Damage;
+use super::names::Entry;
 use super::namespace::Namespace;
 use super::own::{is_own_number, is_profile};
-use super::registry::{Catalog, Entry, TEMPORARY_PREFIX, tables_of};
+use super::registry::{Catalog, TEMPORARY_PREFIX, tables_of};
 use super::row::{self, Expected, IndexRow, Row};
 use super::state::{CollectionState, Index, Schema};
 use super::tables::{CATALOG, collection_table, index_table, is_ours, is_spill};

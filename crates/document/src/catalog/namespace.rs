@@ -80,6 +80,11 @@ impl Namespace {
         Ok(Self { text, dot: database.len() })
     }
 
+    /// What is before all namespaces of a database in their order, and names no collection.
+    pub(super) fn before_all_of(database: &str) -> Self {
+        Self { text: [database, "."].concat(), dot: database.len() }
+    }
+
     /// The namespace that a text like `database.collection` names; the first dot ends the database's name.
     ///
     /// # Errors

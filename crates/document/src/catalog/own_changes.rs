@@ -7,10 +7,11 @@ use spinney::{Durability, Transaction};
 
 use super::index_spec::IndexSpec;
 use super::load::damaged;
+use super::names::Entry;
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use super::own::{is_own_number, is_profile};
-use super::registry::{Catalog, Entry, tables_of};
+use super::registry::{Catalog, tables_of};
 use super::row;
 use super::state::{CollectionState, Index, Schema};
 use super::tables::{OWN_CATALOG, collection_table, index_table, own_number, table_options};
@@ -49,7 +50,10 @@ impl Catalog {
                     tables.extend(tables_of(state, &state.schema()));
                 }
                 // One that the set has agreed on, by a program that knew no others, is in the way of it.
-                self.names.write().entry(namespace).or_insert(entry);
+                let mut names = self.names.write();
+                if names.get(&namespace).is_none() {
+                    names.insert(namespace, entry);
+                }
             }
         }
         drop(rows);
@@ -125,7 +129,7 @@ impl Catalog {
         let tables = tables_of(state, &schema);
         state.follow(Schema { dropped: true, ..Schema::clone(&schema) });
         state.capped.iter().for_each(|capped| capped.committed());
-        tables.iter().try_for_each(|table| Ok(self.engine().drop_table(table)?))
+        Ok(self.engine().drop_tables(tables)?)
     }
 
     /// Drops a damaged collection that the member has for itself. Its tables go at the next open.

@@ -18,10 +18,10 @@
 //! it takes its snapshot.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering as AtomicOrdering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -74,6 +74,33 @@ pub struct Past {
     pub until: Timestamp,
 }
 
+/// The names that collections had.
+#[derive(Debug, Default)]
+struct PastNames {
+    /// By the tables, and when the names ended.
+    by_table: BTreeMap<(TableId, Timestamp), Past>,
+    /// When each name ended last.
+    newest: HashMap<String, Timestamp>,
+}
+
+impl Extend<Past> for PastNames {
+    fn extend<I: IntoIterator<Item = Past>>(&mut self, names: I) {
+        for past in names {
+            let newest = self.newest.entry(past.namespace.clone()).or_default();
+            *newest = past.until.max(*newest);
+            self.by_table.insert((past.table, past.until), past);
+        }
+    }
+}
+
+impl FromIterator<Past> for PastNames {
+    fn from_iter<I: IntoIterator<Item = Past>>(names: I) -> Self {
+        let mut all = Self::default();
+        all.extend(names);
+        all
+    }
+}
+
 /// A moment since which all commits have notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Since {
@@ -103,15 +130,28 @@ pub struct Recorder {
     clock: ClusterClock,
     ahead: Option<Ahead>,
     since: Option<Since>,
-    past: RwLock<Vec<Past>>,
+    past: RwLock<PastNames>,
     sessions: Mutex<Sessions>,
     /// By the positions of commits of a replica set.
     positions: Mutex<LogPoints<u64>>,
     /// The newest position of a commit of a replica set that readers see; 0 when there was none.
     position: AtomicU64,
+    /// How many streams wait for the next position.
+    waiting: AtomicUsize,
     /// How many copies of the database are made now. Held while a commit is written.
     copies: RwLock<usize>,
     recent: RecentStates,
+}
+
+/// A stream that waits.
+#[derive(Debug)]
+#[must_use]
+pub struct Waiting<'r>(&'r Recorder);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, AtomicOrdering::SeqCst);
+    }
 }
 
 /// Is told what other members of a replica set have done in sessions.
@@ -213,9 +253,10 @@ impl Recorder {
             clock,
             ahead,
             since,
-            past: RwLock::new(past),
+            past: RwLock::new(past.into_iter().collect()),
             positions: Mutex::default(),
             position: AtomicU64::new(position),
+            waiting: AtomicUsize::new(0),
             copies: RwLock::default(),
             recent: RecentStates::default(),
             sessions: Mutex::new(Sessions { kept: seen.sessions, listeners: Vec::new() }),
@@ -384,16 +425,25 @@ impl Recorder {
         batch.put(catalog, POSITION, pair(position, newest.bits()));
     }
 
-    /// Readers see the commits of the replica set up to a position.
-    pub(super) fn advance_position(&self, position: u64) {
-        // Released to streams, which look for the commit then.
-        self.position.fetch_max(position, AtomicOrdering::AcqRel);
+    /// Readers see the commits of the replica set up to a position: wakes the streams that wait.
+    pub(super) fn advance_position(&self, engine: &spinney::Database, position: u64) {
+        // Both in one order with what a stream does, which counts itself and then looks at the position.
+        self.position.fetch_max(position, AtomicOrdering::SeqCst);
+        if self.waiting.load(AtomicOrdering::SeqCst) > 0 {
+            engine.wake_feeds();
+        }
+    }
+
+    /// A stream waits for the next position until the answer is dropped.
+    pub fn waiting(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, AtomicOrdering::SeqCst);
+        Waiting(self)
     }
 
     /// The newest position of a commit of a replica set that readers see; 0 when there was none.
     #[must_use]
     pub fn position(&self) -> u64 {
-        self.position.load(AtomicOrdering::Acquire)
+        self.position.load(AtomicOrdering::SeqCst)
     }
 
     /// A place in the log before which no commit of a position or a later one stands, if one is remembered.
@@ -412,13 +462,13 @@ impl Recorder {
     #[must_use]
     pub fn past(&self, table: TableId, time: Timestamp) -> Option<Past> {
         let past = self.past.read();
-        past.iter().filter(|past| past.table == table && past.until >= time).min_by_key(|past| past.until).cloned()
+        past.by_table.range((table, time)..).next().filter(|((of, _), _)| *of == table).map(|(_, past)| past.clone())
     }
 
     /// Whether a collection had a name at a time, or later, and does not have it any more.
     #[must_use]
     pub fn has_ended_since(&self, namespace: &str, time: Timestamp) -> bool {
-        self.past.read().iter().any(|past| past.until > time && past.namespace == namespace)
+        self.past.read().newest.get(namespace).is_some_and(|until| *until > time)
     }
 
     /// Writes, within a transaction, that a name ends at a time.
@@ -433,7 +483,7 @@ impl Recorder {
 
     /// Remembers that a name has ended.
     pub(super) fn ended(&self, past: Past) {
-        self.past.write().push(past);
+        self.past.write().extend([past]);
     }
 }
 

@@ -6,7 +6,6 @@
 //! waits for the transactions of another one's collection. Inside that `arrivals`, and then, shortly, the names are
 //! locked. A rename that replaces a collection locks the two in the order of their numbers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,8 +15,8 @@ use spinney::{Durability, Layout, Table, TableOptions, Transaction};
 
 use super::committer::{Applied, Committer, Pending};
 use super::counts::Counts;
-use super::damage::Damage;
 use super::index_spec::{IndexSpec, StorageSpec};
+use super::names::{Entry, Names};
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use super::own::{Own, is_own_number, refuse_own};
@@ -39,37 +38,6 @@ pub(super) const TEMPORARY_PREFIX: &str = "tmp.agg_out.";
 /// Held by the only change of the catalog that is under way.
 pub(super) type Changing<'c> = MutexGuard<'c, ()>;
 
-/// What a namespace names.
-#[derive(Clone, Debug)]
-pub enum Entry {
-    /// A collection.
-    Collection(Arc<CollectionState>),
-    /// A view.
-    View(Arc<CollectionOptions>),
-    /// What cannot be used, but can be dropped.
-    Damaged(Arc<Damage>),
-}
-
-impl Entry {
-    /// The collation of the collection or view.
-    #[must_use]
-    pub fn collation(&self) -> Collated {
-        match self {
-            Self::Collection(state) => state.schema().options.collation.clone(),
-            Self::View(options) => options.collation.clone(),
-            Self::Damaged(_) => None,
-        }
-    }
-
-    pub(super) fn has_options(&self, options: &CollectionOptions) -> bool {
-        match self {
-            Self::Collection(state) => state.schema().options.document() == options.document(),
-            Self::View(view) => view.document() == options.document(),
-            Self::Damaged(_) => false,
-        }
-    }
-}
-
 /// The next number of a table, as its row has it, but one that no table and no count has at the least: where the row is
 /// missing or malformed, it is found by them.
 pub(super) fn next_number(engine: &spinney::Database, table: &Table) -> Result<u64> {
@@ -84,6 +52,17 @@ pub(super) fn next_number(engine: &spinney::Database, table: &Table) -> Result<u
     Ok(next)
 }
 
+/// Those of some tables that the engine has. The table of a damaged collection or index may be what is missing.
+pub(super) fn known_tables<'n, N: AsRef<str>>(engine: &spinney::Database, names: &'n [N]) -> Result<Vec<&'n str>> {
+    let mut known = Vec::with_capacity(names.len());
+    for name in names {
+        if engine.table(name.as_ref())?.is_some() {
+            known.push(name.as_ref());
+        }
+    }
+    Ok(known)
+}
+
 /// All collections, views and indexes.
 #[derive(Debug)]
 pub struct Catalog {
@@ -92,7 +71,7 @@ pub struct Catalog {
     environment: Arc<dyn Environment>,
     /// What commits in place of the engine.
     committer: Option<Arc<dyn Committer>>,
-    pub(super) names: RwLock<BTreeMap<Namespace, Entry>>,
+    pub(super) names: RwLock<Names>,
     /// Held by a change from its checks to its end: see [`Self::begin_change`].
     changing: Mutex<()>,
     /// A number that no table has had.
@@ -240,11 +219,18 @@ impl Catalog {
     }
 
     pub(super) fn drop_table(&self, name: &str) -> Result<()> {
+        self.drop_tables(&[name.to_owned()])
+    }
+
+    /// Drops tables at once.
+    pub(super) fn drop_tables(&self, names: &[String]) -> Result<()> {
         match &self.committer {
-            Some(committer) => committer.drop_table(name),
-            // The table of a damaged collection or index may be what is missing.
-            None if self.engine.table(name)?.is_none() => Ok(()),
-            None => Ok(self.engine.drop_table(name)?),
+            _ if names.is_empty() => Ok(()),
+            Some(committer) => committer.drop_tables(names),
+            None => match known_tables(&self.engine, names)? {
+                known if known.is_empty() => Ok(()),
+                known => Ok(self.engine.drop_tables(known)?),
+            },
         }
     }
 
@@ -287,8 +273,23 @@ impl Catalog {
     #[must_use]
     pub fn list(&self, database: Option<&str>) -> Vec<(Namespace, Entry)> {
         let names = self.names.read();
-        let wanted = names.iter().filter(|(name, _)| database.is_none_or(|database| name.database() == database));
-        wanted.map(|(name, entry)| (name.clone(), entry.clone())).collect()
+        let owned = |(name, entry): (&Namespace, &Entry)| (name.clone(), entry.clone());
+        match database {
+            Some(database) => names.of_database(database).map(owned).collect(),
+            None => names.iter().map(owned).collect(),
+        }
+    }
+
+    /// The names of the databases.
+    #[must_use]
+    pub fn databases(&self) -> Vec<String> {
+        self.names.read().databases()
+    }
+
+    /// The collection with a number.
+    #[must_use]
+    pub fn by_number(&self, number: u64) -> Option<Arc<CollectionState>> {
+        self.names.read().by_number(number).cloned()
     }
 
     /// Creates a collection or a view, unless there is one with the same options.
@@ -400,7 +401,7 @@ impl Catalog {
         loop {
             let Some(entry) = self.find(namespace) else { return Ok(false) };
             if let Some(tables) = self.drop_entry(namespace, &entry)? {
-                tables.iter().try_for_each(|table| self.drop_table(table))?;
+                self.drop_tables(&tables)?;
                 return Ok(true);
             }
         }
@@ -466,7 +467,7 @@ impl Catalog {
     }
 
     /// Whether a name means what it meant before.
-    fn is_still(&self, namespace: &Namespace, entry: &Entry) -> bool {
+    pub(super) fn is_still(&self, namespace: &Namespace, entry: &Entry) -> bool {
         match (self.find(namespace), entry) {
             (Some(Entry::Collection(now)), Entry::Collection(before)) => Arc::ptr_eq(&now, before),
             (Some(Entry::View(_)), Entry::View(_)) | (Some(Entry::Damaged(_)), Entry::Damaged(_)) => true,
@@ -513,7 +514,7 @@ impl Catalog {
                         Ok((dropped(replaced), (renamed, tables_of(&target, replaced))))
                     })
                 })?;
-                tables.iter().try_for_each(|table| self.drop_table(table))
+                self.drop_tables(&tables)
             }
             Some(Entry::Damaged(damage)) => Err(damage.error()),
             _ => {
@@ -552,7 +553,7 @@ impl Catalog {
             })?;
             Ok((dropped(replaced), tables_of(target, replaced)))
         })?;
-        tables.iter().try_for_each(|table| self.drop_table(table))
+        self.drop_tables(&tables)
     }
 
     /// Commits the new name of a collection, of which and of what it replaces no transaction is open; the schema with
@@ -619,11 +620,8 @@ impl Catalog {
         })
     }
 
-    /// Tells readers of the log that a whole database was dropped.
-    ///
-    /// # Errors
-    /// Those of the engine.
-    pub fn database_dropped(&self, database: &str) -> Result<()> {
+    /// Reports to readers of the log that a whole database was dropped.
+    pub(super) fn database_dropped(&self, database: &str) -> Result<()> {
         let _changing = self.begin_change()?;
         // Written as it is: a set agrees on no commit that writes nothing.
         let number = self.next.load(Ordering::Relaxed).to_le_bytes();
@@ -631,7 +629,7 @@ impl Catalog {
         self.commit(told, |txn, _| Ok(txn.makes_room().put(&self.table, NUMBER_KEY, number)?)).map(drop)
     }
 
-    fn put_past(
+    pub(super) fn put_past(
         &self,
         txn: &mut Transaction,
         state: &CollectionState,
@@ -646,17 +644,16 @@ impl Catalog {
 
     pub(super) fn check_new(&self, namespace: &Namespace) -> Result<()> {
         let names = self.names.read();
-        if let Some(Entry::Damaged(damage)) = names.get(namespace) {
-            return Err(damage.error());
-        }
-        if names.contains_key(namespace) {
-            let what = format!("Collection {namespace} already exists.");
-            return Err(Error::new(ErrorCode::NAMESPACE_EXISTS, what));
+        match names.get(namespace) {
+            None => {}
+            Some(Entry::Damaged(damage)) => return Err(damage.error()),
+            Some(_) => {
+                let what = format!("Collection {namespace} already exists.");
+                return Err(Error::new(ErrorCode::NAMESPACE_EXISTS, what));
+            }
         }
         let wanted = namespace.database();
-        let clash = names.keys().map(Namespace::database);
-        let mut clash = clash.filter(|name| *name != wanted && name.to_lowercase() == wanted.to_lowercase());
-        if let Some(other) = clash.next() {
+        if let Some(other) = names.alike(wanted) {
             let what =
                 format!("db already exists with different case already have: [{other}] trying to create [{wanted}]");
             return Err(Error::new(ErrorCode::DATABASE_DIFFER_CASE, what));
@@ -703,15 +700,23 @@ impl Catalog {
     pub(super) fn commit(
         &self,
         event: Option<DocumentBuf>,
+        write: impl FnMut(&mut Transaction, Timestamp) -> Result<()>,
+    ) -> Result<Timestamp> {
+        self.commit_events(&event.into_iter().collect::<Vec<_>>(), write)
+    }
+
+    /// As [`Self::commit`], with a note of several changes.
+    pub(super) fn commit_events(
+        &self,
+        events: &[DocumentBuf],
         mut write: impl FnMut(&mut Transaction, Timestamp) -> Result<()>,
     ) -> Result<Timestamp> {
-        let events: Vec<DocumentBuf> = event.into_iter().collect();
         loop {
             let mut txn = self.engine.begin();
             let time = self.recorder.tick();
             write(&mut txn, time)?;
             if self.recorder.is_on() && !events.is_empty() {
-                self.recorder.note(&mut txn, &Note { time: Some(time), events: events.clone(), ..Note::default() });
+                self.recorder.note(&mut txn, &Note { time: Some(time), events: events.to_vec(), ..Note::default() });
             }
             match self.commit_transaction(txn, Some(Durability::Sync), None) {
                 Err(error) if error.is_conflict() => interrupt::check()?,
@@ -728,7 +733,7 @@ fn created_event(namespace: &Namespace, uuid: [u8; 16], options: &CollectionOpti
 }
 
 /// The schema of a collection that was dropped.
-fn dropped(schema: &Schema) -> Schema {
+pub(super) fn dropped(schema: &Schema) -> Schema {
     Schema { dropped: true, ..schema.clone() }
 }
 
@@ -739,7 +744,7 @@ fn target_exists(error: Error) -> Error {
     }
 }
 
-fn past_of(state: &CollectionState, schema: &Schema, until: Timestamp) -> Past {
+pub(super) fn past_of(state: &CollectionState, schema: &Schema, until: Timestamp) -> Past {
     Past {
         table: state.table.id(),
         number: state.number,

@@ -336,6 +336,30 @@ impl CollectionState {
     }
 }
 
+/// A collection that no transaction writes to, and whose schema stays as it is.
+pub(super) struct AtRestAlone<'s> {
+    _alone: Alone<'s>,
+    pub(super) state: &'s Arc<CollectionState>,
+    pub(super) schema: Arc<Schema>,
+}
+
+impl<'s> AtRestAlone<'s> {
+    /// Nothing when a transaction writes to the collection now, or it was dropped.
+    ///
+    /// # Errors
+    /// As [`CollectionState::hold`].
+    pub(super) fn of(state: &'s Arc<CollectionState>) -> Result<Option<Self>> {
+        let Some(alone) = state.writers.take_alone(Duration::ZERO)? else { return Ok(None) };
+        let schema = state.schema();
+        Ok((!schema.dropped).then_some(Self { _alone: alone, state, schema }))
+    }
+
+    /// The collection is dropped.
+    pub(super) fn dropped(self) {
+        *self.state.schema.write() = Arc::new(Schema { dropped: true, ..Schema::clone(&self.schema) });
+    }
+}
+
 impl DocumentCount {
     /// Where commits add how many documents they have added, less those that they removed.
     #[must_use]

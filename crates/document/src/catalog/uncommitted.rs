@@ -14,10 +14,11 @@ use spinney::Transaction;
 
 use super::index_spec::IndexSpec;
 use super::indexes::check_index_count;
+use super::names::Entry;
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use super::record::event;
-use super::registry::{Catalog, Entry};
+use super::registry::Catalog;
 use super::row;
 use super::same_index::is_there;
 use super::state::{CollectionState, Schema};
@@ -112,9 +113,9 @@ impl Catalog {
     /// Collections that a transaction has created are committed: all sessions see them.
     pub fn arrive(&self, created: &[Arc<CollectionState>], _arrivals: &Arrivals<'_>) {
         let mut names = self.names.write();
-        let entry =
-            |state: &Arc<CollectionState>| (state.schema().namespace.clone(), Entry::Collection(Arc::clone(state)));
-        names.extend(created.iter().map(entry));
+        for state in created {
+            names.insert(state.schema().namespace.clone(), Entry::Collection(Arc::clone(state)));
+        }
     }
 
     /// Drops the tables of collections that a transaction has created, which was not committed.
@@ -123,7 +124,7 @@ impl Catalog {
     /// Those of the engine; the tables that are left are dropped at the next open.
     pub fn drop_uncommitted(&self, created: &[Arc<CollectionState>]) -> Result<()> {
         let tables = created.iter().flat_map(|state| super::registry::tables_of(state, &state.schema()));
-        tables.map(|table| self.drop_table(&table)).fold(Ok(()), Result::and)
+        self.drop_tables(&tables.collect::<Vec<_>>())
     }
 }
 

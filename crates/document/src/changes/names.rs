@@ -1,14 +1,12 @@
 //! The collections of tables, as of a commit.
 
-use std::sync::Arc;
-
 use spinney::TableId;
 
 use super::event::{Named, split};
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, Timestamp};
+use crate::catalog::Catalog;
 use crate::catalog::tables::collection_number;
-use crate::catalog::{Catalog, CollectionState, Entry, Namespace};
 
 /// What a collection was called at a time.
 pub(super) fn find_name(catalog: &Catalog, name: Option<&str>, table: TableId, time: Timestamp) -> Option<Named> {
@@ -17,25 +15,16 @@ pub(super) fn find_name(catalog: &Catalog, name: Option<&str>, table: TableId, t
         Some(Named { number, database: database.to_owned(), collection: collection?.to_owned(), uuid, state })
     };
     if let Some(past) = catalog.recorder().past(table, time) {
-        let state = state_of(catalog, past.number).map(|(_, state)| state);
-        return of(&past.namespace, past.number, past.uuid, state);
+        return of(&past.namespace, past.number, past.uuid, catalog.by_number(past.number));
     }
     let number = collection_number(name?)?;
-    let (namespace, state) = state_of(catalog, number).or_else(|| {
+    let state = catalog.by_number(number).or_else(|| {
         // The commit that creates it may not have told its name yet.
         catalog.wait_for_arrivals();
-        state_of(catalog, number)
+        catalog.by_number(number)
     })?;
-    let uuid = state.schema().uuid;
-    of(namespace.as_str(), number, uuid, Some(state))
-}
-
-/// The collection with a number, if it is still there.
-fn state_of(catalog: &Catalog, number: u64) -> Option<(Namespace, Arc<CollectionState>)> {
-    catalog.list(None).into_iter().find_map(|(namespace, entry)| match entry {
-        Entry::Collection(state) if state.number == number => Some((namespace, state)),
-        _ => None,
-    })
+    let schema = state.schema();
+    of(schema.namespace.as_str(), number, schema.uuid, Some(state))
 }
 
 /// The document of a key as it is now.
@@ -47,7 +36,7 @@ pub(super) fn look_up(catalog: &Catalog, named: &Named, key: &[u8]) -> Result<Op
     match found {
         Ok(found) => Ok(found.as_deref().and_then(Document::from_checked_bytes).map(DocumentBuf::from)),
         // Dropped since.
-        Err(_) if state_of(catalog, named.number).is_none() => Ok(None),
+        Err(_) if catalog.by_number(named.number).is_none() => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -189,11 +189,7 @@ impl Database {
     /// # Errors
     /// As [`Self::drop_collection`]; some may be dropped then.
     pub fn drop_database(&self, database: &str) -> Result<()> {
-        let names = self.catalog.list(Some(database));
-        for (namespace, _) in &names {
-            self.catalog.drop_namespace(namespace)?;
-        }
-        if names.is_empty() { Ok(()) } else { self.catalog.database_dropped(database) }
+        self.catalog.drop_database(database)
     }
 
     /// Gives a collection another name; with `drop_target`, in place of the collection that has it.
@@ -223,10 +219,7 @@ impl Database {
     /// The names of the databases.
     #[must_use]
     pub fn list_databases(&self) -> Vec<String> {
-        let mut names: Vec<_> =
-            self.catalog.list(None).into_iter().map(|(name, _)| name.database().to_owned()).collect();
-        names.dedup();
-        names
+        self.catalog.databases()
     }
 
     /// The collections and views of a database as `listCollections` shows them: `{name, type, options, info}`.

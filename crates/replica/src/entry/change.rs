@@ -1,10 +1,10 @@
 //! What an entry changes in the database.
 //!
 //! # Format
-//! A byte for the kind, then its fields: strings with their lengths, numbers as varints. Of commits: the identity, 8
-//! bytes; how many tables, and of each the id and the name; then to the end of each commit the difference of its number
-//! to that of the commit before, in zigzag encoding (0, -1, 1, -2 and so on are 0, 1, 2, 3), and its record with its
-//! length. The number before the first one is 0.
+//! A byte for the kind, then its fields: strings with their lengths, numbers as varints; the names of tables that are
+//! dropped, to the end. Of commits: the identity, 8 bytes; how many tables, and of each the id and the name; then to the
+//! end of each commit the difference of its number to that of the commit before, in zigzag encoding (0, -1, 1, -2 and so on
+//! are 0, 1, 2, 3), and its record with its length. The number before the first one is 0.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ pub(crate) enum Change<'a> {
     Commits(Commits<'a>),
     /// A table is created.
     CreateTable(&'a str, Layout),
-    /// A table is dropped.
-    DropTable(&'a str),
+    /// Tables are dropped.
+    DropTables(Vec<&'a str>),
 }
 
 /// Commits of one primary.
@@ -62,7 +62,9 @@ pub(crate) struct CommitsBuilder {
 /// 1 was that of commits with whole numbers.
 const COMMITS: u8 = 4;
 const CREATE_TABLE: u8 = 2;
+/// One table, by its name: written before several were dropped together, and read.
 const DROP_TABLE: u8 = 3;
+const DROP_TABLES: u8 = 5;
 
 const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 
@@ -81,9 +83,9 @@ impl<'a> Change<'a> {
                 put_len_prefixed(&mut out, layout.name().as_bytes());
                 put_len_prefixed(&mut out, name.as_bytes());
             }
-            Self::DropTable(name) => {
-                out.push(DROP_TABLE);
-                put_len_prefixed(&mut out, name.as_bytes());
+            Self::DropTables(names) => {
+                out.push(DROP_TABLES);
+                names.iter().for_each(|name| put_len_prefixed(&mut out, name.as_bytes()));
             }
         }
         out
@@ -116,7 +118,14 @@ impl<'a> Change<'a> {
                 let layout = LAYOUTS.into_iter().find(|known| known.name() == layout).ok_or(Malformed)?;
                 Ok(Self::CreateTable(name(&mut input)?, layout))
             }
-            DROP_TABLE => Ok(Self::DropTable(name(&mut input)?)),
+            DROP_TABLE => Ok(Self::DropTables(vec![name(&mut input)?])),
+            DROP_TABLES => {
+                let mut names = Vec::new();
+                while !input.is_empty() {
+                    names.push(name(&mut input)?);
+                }
+                Ok(Self::DropTables(names))
+            }
             _ => Err(Malformed),
         }
     }
@@ -174,13 +183,15 @@ mod tests {
         let changes = [
             Change::Commits(Commits { identity: u64::MAX, tables, commits }),
             Change::CreateTable("a", Layout::Lsm),
-            Change::DropTable("a"),
+            Change::DropTables(Vec::new()),
+            Change::DropTables(vec!["a", "", "c-17"]),
         ];
         for change in changes {
             let bytes = change.encode();
             assert_eq!(Change::decode(&bytes).unwrap(), change);
             (0..bytes.len()).for_each(|len| drop(Change::decode(&bytes[..len])));
         }
+        assert_eq!(Change::decode(b"\x03\x01a").unwrap(), Change::DropTables(vec!["a"]));
         assert!(Change::decode(b"\x09").is_err());
     }
 }

@@ -139,7 +139,7 @@ impl Committer for Agreement {
         self.engine.table(name)?.ok_or_else(missing)
     }
 
-    fn drop_table(&self, name: &str) -> spinney_document::Result<()> {
-        self.propose_tables(&Change::DropTable(name))
+    fn drop_tables(&self, names: &[String]) -> spinney_document::Result<()> {
+        self.propose_tables(&Change::DropTables(names.iter().map(String::as_str).collect()))
     }
 }

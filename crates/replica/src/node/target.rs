@@ -55,11 +55,11 @@ impl Target for DocumentTarget {
             .map_err(|error| failed(&error, &format_args!("the creation of table '{name}'")))
     }
 
-    fn drop_table(&self, name: &str) -> Result<()> {
+    fn drop_tables(&self, names: &[&str]) -> Result<()> {
         self.database
             .catalog()
-            .apply_drop_table(name)
-            .map_err(|error| failed(&error, &format_args!("the drop of table '{name}'")))
+            .apply_drop_tables(names)
+            .map_err(|error| failed(&error, &format_args!("the drop of the tables '{}'", names.join("', '"))))
     }
 
     fn checkpoint(&self, _: &spinney::Database, dir: &Path) -> Result<CopiedCounts> {

@@ -102,11 +102,11 @@ pub(crate) trait Target: Send + Sync + fmt::Debug {
     /// As [`Self::commit`].
     fn create_table(&self, name: &str, layout: Layout) -> Result<()>;
 
-    /// Makes durable what was applied, and drops a table, unless it is gone.
+    /// Makes durable what was applied, and drops tables, of which some or all may be gone.
     ///
     /// # Errors
     /// As [`Self::commit`].
-    fn drop_table(&self, name: &str) -> Result<()>;
+    fn drop_tables(&self, names: &[&str]) -> Result<()>;
 
     /// An entry of a term is applied that is the first of its primary: what was proposed in earlier terms is applied by
     /// now, or lost.
@@ -312,7 +312,7 @@ impl Shared {
             EntryKind::Change => match Change::decode(&entry.payload).map_err(|_| malformed(entry.id))? {
                 Change::Commits(commits) => return self.apply_commits(entry.id, &commits, known()?),
                 Change::CreateTable(name, layout) => known()?.create_table(name, layout)?,
-                Change::DropTable(name) => known()?.drop_table(name)?,
+                Change::DropTables(names) => known()?.drop_tables(&names)?,
             },
         }
         self.rows.put_applied(entry.id, &mut batch);
@@ -459,7 +459,7 @@ mod tests {
             Ok(())
         }
 
-        fn drop_table(&self, _: &str) -> Result<()> {
+        fn drop_tables(&self, _: &[&str]) -> Result<()> {
             Ok(())
         }
 
@@ -511,7 +511,7 @@ mod tests {
         let few = [commits(1, COMMITS_HERE - 1, 9), entry(2, EntryKind::Blank, Vec::new()), commits(3, 1, 9)];
         assert!(applier.apply_here(&few).unwrap());
         assert_eq!((*applier.applied().borrow(), applier.rows().applied().unwrap()), (applied(3), applied(3)));
-        let table = entry(4, EntryKind::Change, Change::DropTable("t").encode());
+        let table = entry(4, EntryKind::Change, Change::DropTables(vec!["t"]).encode());
         for other in [commits(4, COMMITS_HERE + 1, 9), commits(4, 1, BYTES_HERE), table] {
             assert!(!applier.apply_here(&[other]).unwrap());
         }

@@ -17,7 +17,7 @@ const APPLIED: &str = "applied";
 enum Entry {
     Commit { record: Vec<u8>, tables: Vec<(TableId, String)> },
     Create(String, Layout),
-    Drop(String),
+    Drop(Vec<String>),
 }
 
 /// What the members have agreed on, in its order. The position of an entry is its index plus one.
@@ -81,7 +81,7 @@ impl Commits {
                 return catalog.apply(&agreed, &mut own, |batch| batch.put(applied, "at", position.to_le_bytes()));
             }
             Entry::Create(name, layout) => catalog.apply_create_table(name, *layout)?,
-            Entry::Drop(name) => catalog.apply_drop_table(name)?,
+            Entry::Drop(names) => catalog.apply_drop_tables(names)?,
         }
         Ok(applied.put("at", position.to_le_bytes())?)
     }
@@ -119,8 +119,8 @@ impl Committer for Commits {
         Ok(self.catalog().engine().table(name)?.unwrap())
     }
 
-    fn drop_table(&self, name: &str) -> Result<()> {
-        self.agree(Entry::Drop(name.to_owned()))
+    fn drop_tables(&self, names: &[String]) -> Result<()> {
+        self.agree(Entry::Drop(names.to_vec()))
     }
 }
 

@@ -339,7 +339,7 @@ fn what_was_applied_is_durable_before_a_table_is_dropped() {
     // Not synced yet, and the table is dropped then.
     gone.insert_one(doc! {"_id": 2}.view()).unwrap();
     pair.other.follow();
-    pair.other.db.catalog().apply_drop_table(&table).unwrap();
+    pair.other.db.catalog().apply_drop_tables(&[&table]).unwrap();
     pair.other.machine.power_crash(CrashProfile::Strict);
     let engine = spinney::Database::builder("/db").env(pair.other.machine.fork().env()).open().unwrap();
     assert!(engine.table(&table).unwrap().is_none());

@@ -309,9 +309,9 @@ impl Target for Registers {
         self.database.open_or_create_table(name, TableOptions::default().layout(layout)).map(drop)
     }
 
-    fn drop_table(&self, name: &str) -> spinney::Result<()> {
+    fn drop_tables(&self, names: &[&str]) -> spinney::Result<()> {
         self.database.sync()?;
-        self.database.drop_table(name)
+        self.database.drop_tables(names.iter().copied())
     }
 
     fn settled(&self, term: u64) {
