@@ -2,11 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
 use spinney::Options;
 use spinney::env::sim::SimEnv;
-use spinney_document::Database;
+use spinney_document::aggregate::{Pipeline, Run};
+use spinney_document::base::{Environment, Interrupt, System};
 use spinney_document::bson::{DocumentBuf, DocumentBuilder};
+use spinney_document::changes::{ChangeStream, StreamOptions, Watched};
 use spinney_document::command::{Client, Request, Service};
+use spinney_document::expr::Context;
+use spinney_document::{Database, doc};
 
 fn open(machine: &SimEnv, keep: u64) -> Service {
     let options = Options::default().log_keep_bytes(keep);
@@ -366,4 +375,67 @@ fn streams_over_internal_databases_are_refused() {
         let reply = command(&service, database, &stream).view().to_json();
         assert!(reply.contains(r#""code":73"#), "{database}: {reply}");
     }
+}
+
+/// The clock of the system, which counts how often it is read.
+#[derive(Debug, Default)]
+struct Counted(AtomicUsize);
+
+impl Environment for Counted {
+    fn now_ms(&self) -> i64 {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        System.now_ms()
+    }
+
+    fn random(&self) -> u64 {
+        System.random()
+    }
+}
+
+fn stream(db: &Database, watched: Watched) -> ChangeStream {
+    let run = Run::new(Context::default());
+    ChangeStream::open(db, watched, StreamOptions::default(), Pipeline::default(), run).unwrap()
+}
+
+/// An idle stream looked for commits, and at the clock, ten times a second, and on a member of a replica set a hundred
+/// times: 1,500 of them took a processor.
+#[test]
+fn a_stream_that_waits_sleeps_until_a_commit_or_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = spinney::Database::open(dir.path().join("db"), Options::default().log_keep_bytes(1 << 20)).unwrap();
+    let clock = Arc::new(Counted::default());
+    let db = Database::with_parts(engine, Arc::<Counted>::clone(&clock)).unwrap();
+    let c = db.collection_or_create("app.c").unwrap();
+    let mut idle = stream(&db, Watched::All);
+    let interrupt = Interrupt::default();
+    let looks = clock.0.load(Ordering::Relaxed);
+    idle.wait(System.now_ms() + 700, &interrupt).unwrap();
+    let looks = clock.0.load(Ordering::Relaxed) - looks;
+    assert!(looks <= 4, "an idle stream has looked at the clock {looks} times in 700 ms");
+    thread::scope(|scope| {
+        // A commit wakes it.
+        let waiting = scope.spawn(|| {
+            let mut waiting = stream(&db, Watched::Database("app".to_owned()));
+            waiting.wait(System.now_ms() + 60_000, &Interrupt::default()).unwrap();
+            waiting.advance().unwrap().is_some()
+        });
+        while !waiting.is_finished() {
+            c.insert_one(doc! {"x": 1}.view()).unwrap();
+            thread::park_timeout(Duration::from_millis(20));
+        }
+        assert!(waiting.join().unwrap());
+        // A kill wakes it, and the end of the server.
+        for ends in [Interrupt::kill, Interrupt::shut_down] {
+            let interrupt = Arc::new(Interrupt::default());
+            let waiting = scope.spawn({
+                let (interrupt, db) = (Arc::clone(&interrupt), &db);
+                move || {
+                    stream(db, Watched::All).wait(System.now_ms() + 60_000, &interrupt).map_err(|e| e.code().number())
+                }
+            });
+            thread::park_timeout(Duration::from_millis(100));
+            ends(&interrupt);
+            assert!(waiting.join().unwrap().is_err());
+        }
+    });
 }

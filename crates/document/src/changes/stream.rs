@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use spinney::{ChangeFeed, Commit, ErrorKind, Kind, TableId};
 
@@ -18,12 +17,6 @@ use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuf, Timestamp};
 use crate::catalog::Namespace;
 use crate::database::Database;
 use crate::notes::{ChangeNote, Note};
-
-/// How long a wait goes on without a look at whether it should end.
-const NAP: Duration = Duration::from_millis(100);
-
-/// The same on a member of a replica set, where what is applied is not durable at once.
-const MEMBER_NAP: Duration = Duration::from_millis(10);
 
 /// What a stream is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,25 +129,30 @@ impl ChangeStream {
         }
     }
 
-    /// Waits for an event until a time in milliseconds since 1970.
+    /// Waits for an event until a time in milliseconds since 1970. The thread sleeps until a commit becomes visible or
+    /// durable, or is applied on a member of a replica set, or the operation ends.
     ///
     /// # Errors
     /// As [`Self::advance`]; `Interrupted` (11601).
     pub fn wait(&mut self, until_ms: i64, interrupt: &Interrupt) -> Result<()> {
         let environment = Arc::clone(self.database.environment());
+        let engine = self.database.engine().clone();
+        let _waking = interrupt.waking(move || engine.wake_feeds());
+        let catalog = Arc::clone(self.database.catalog());
+        let _waiting = catalog.recorder().waiting();
         while !self.is_over {
             if self.has_ready()? {
                 return Ok(());
             }
+            // Before all that is looked at, so that nothing comes unnoticed between the look and the sleep.
+            let seen = self.feed.news();
             interrupt.check()?;
             let left = until_ms.saturating_sub(environment.now_ms());
             let Ok(left @ 1..) = u64::try_from(left) else { return Ok(()) };
-            let nap = if self.next.is_some() { MEMBER_NAP } else { NAP };
-            let commit = match self.poll()? {
-                Some(commit) => Some(commit),
-                None => self.feed.wait(Duration::from_millis(left).min(nap)).map_err(of_feed)?,
-            };
-            commit.iter().try_for_each(|commit| self.take(commit))?;
+            match self.poll()? {
+                Some(commit) => self.take(&commit)?,
+                None => self.feed.wait_for_news(seen, interrupt.patience(left)),
+            }
         }
         Ok(())
     }

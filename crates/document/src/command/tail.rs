@@ -2,7 +2,6 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::Duration;
 
 use spinney::Range;
 
@@ -11,12 +10,9 @@ use super::cursors::Source;
 use crate::base::{Environment, Error, ErrorCode, Interrupt, Result, interrupt};
 use crate::bson::{Document, DocumentBuf};
 use crate::catalog::capped::record_number;
-use crate::catalog::{CollectionState, Namespace};
+use crate::catalog::{Capped, CollectionState, Namespace};
 use crate::exec::damaged;
 use crate::plan::{Hint, Query};
-
-/// How long a wait goes on without a look at whether it should end.
-const NAP: Duration = Duration::from_millis(100);
 
 /// The documents of a capped collection that match, in the order in which they were inserted.
 #[derive(Debug)]
@@ -148,11 +144,13 @@ impl Source for Tail {
             }
             let collection = Arc::clone(&self.collection);
             let Some(capped) = &collection.capped else { return Ok(()) };
+            let waited_for = Arc::clone(&collection);
+            let _waking = interrupt.waking(move || waited_for.capped.iter().for_each(Capped::committed));
             while capped.commits() == self.commits && !collection.schema().dropped {
                 interrupt.check()?;
                 let left = until_ms.saturating_sub(self.environment.now_ms());
                 let Ok(left @ 1..) = u64::try_from(left) else { return Ok(()) };
-                capped.wait(self.commits, Duration::from_millis(left).min(NAP));
+                capped.wait(self.commits, interrupt.patience(left));
             }
         }
     }

@@ -31,6 +31,8 @@ struct State {
     waiting: usize,
     /// How often something was published, or became durable after it was.
     news: u64,
+    /// Up to where the log was durable when that was announced last.
+    announced: Lsn,
     /// Nothing is published any more: a commit failed, and those after it may depend on it.
     poisoned: bool,
 }
@@ -110,10 +112,20 @@ impl Publisher {
         snapshots.published() >= last
     }
 
-    /// Commits that were published before became durable, or the database is being closed: wakes the threads that wait
-    /// for news.
+    /// The database is being closed, or a thread that waits for news is to look at something else: wakes all threads that
+    /// wait for news.
     pub fn announce_news(&self) {
         self.tell(&mut self.state.lock());
+    }
+
+    /// Commits that were published before became durable, up to a position of the log: wakes the threads that wait for
+    /// news, once for each position, however many threads have made it durable together.
+    pub fn announce_durable(&self, durable: Lsn) {
+        let mut state = self.state.lock();
+        if durable > state.announced {
+            state.announced = durable;
+            self.tell(&mut state);
+        }
     }
 
     /// A number that changes whenever a commit may have become visible and durable.

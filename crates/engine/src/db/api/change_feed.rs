@@ -174,7 +174,7 @@ impl ChangeFeed {
         let start = env.clock.now();
         loop {
             // Before the look, so that nothing comes unnoticed between the look and the sleep.
-            let seen = self.db.core().state.publisher.news();
+            let seen = self.news();
             if let Some(commit) = self.poll()? {
                 return Ok(Some(commit));
             }
@@ -182,11 +182,24 @@ impl ChangeFeed {
             if left.is_zero() {
                 return Ok(None);
             }
-            if env.threads.concurrent() {
-                self.db.core().state.publisher.wait_for_news(seen, left);
-            } else {
-                env.threads.sleep(left.min(NAP));
-            }
+            self.wait_for_news(seen, left);
+        }
+    }
+
+    /// A number that is another one whenever there may be another commit, and after
+    /// [`Database::wake_feeds`](crate::Database::wake_feeds). To be read before a look at what a thread waits for.
+    #[must_use]
+    pub fn news(&self) -> u64 {
+        self.db.core().state.publisher.news()
+    }
+
+    /// Waits until [`ChangeFeed::news`] is not `seen` any more, at most for `timeout`. The thread may wake for nothing.
+    pub fn wait_for_news(&self, seen: u64, timeout: Duration) {
+        let state = &self.db.core().state;
+        if state.env.threads.concurrent() {
+            state.publisher.wait_for_news(seen, timeout);
+        } else {
+            state.env.threads.sleep(timeout.min(NAP));
         }
     }
 

@@ -29,7 +29,7 @@ impl CommitPipeline {
     /// Makes the log durable up to `lsn`, of commits that did not ask for it, and wakes the threads that wait for that.
     pub(crate) fn force_log(&self, lsn: Lsn) -> Result<()> {
         self.state.or_poison(self.log.sync(lsn))?;
-        self.state.publisher.announce_news();
+        self.state.publisher.announce_durable(self.log.durable());
         Ok(())
     }
 
