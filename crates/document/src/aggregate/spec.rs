@@ -3,7 +3,7 @@
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::decimal::Rounding;
 use crate::bson::number::Number;
-use crate::bson::{Document, Value};
+use crate::bson::{Document, Text, Value, first_repeated};
 
 /// The error for a field that a specification does not have: `IDLUnknownField` (40415).
 pub(super) fn unknown(stage: &str, field: impl std::fmt::Display) -> Error {
@@ -28,15 +28,13 @@ pub(super) fn missing(stage: &str, field: &str) -> Error {
 /// # Errors
 /// `IDLDuplicateField` (40413).
 pub fn check_once(stage: &str, spec: Document<'_>) -> Result<()> {
-    let mut names: Vec<&[u8]> = Vec::new();
-    for element in spec {
-        if names.contains(&element.name.as_bytes()) {
-            let what = format!("BSON field '{stage}.{}' is a duplicate field", element.name);
-            return Err(Error::new(ErrorCode::new(40413), what));
+    match first_repeated(spec.elements().map(|element| element.name.as_bytes())) {
+        None => Ok(()),
+        Some(name) => {
+            let what = format!("BSON field '{stage}.{}' is a duplicate field", Text::from_bytes(name));
+            Err(Error::new(ErrorCode::new(40413), what))
         }
-        names.push(element.name.as_bytes());
     }
-    Ok(())
 }
 
 /// The text of a field; nothing when it is missing or null.

@@ -3,7 +3,7 @@
 use super::request::Request;
 use super::spec::{Declaration, Field, FieldType, Target};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Fields, Kind, Value, long_of};
+use crate::bson::{Fields, Kind, Text, Value, first_repeated, long_of};
 
 /// Reads the fields of a command and checks them: each is known, as its own or as a generic one, there once, and of its
 /// type; none is missing.
@@ -47,10 +47,8 @@ fn check_once(command: &Declaration, request: &Request<'_>, fields: &Fields<'_>)
         let what = format!("BSON field '{}.{name}' is a duplicate field", command.name);
         Err(Error::new(ErrorCode::IDL_DUPLICATE_FIELD, what))
     };
-    for (at, element) in fields.as_slice().iter().enumerate() {
-        if fields.as_slice()[..at].iter().any(|other| other.name == element.name) {
-            return twice(&element.name.to_str_lossy());
-        }
+    if let Some(name) = first_repeated(fields.as_slice().iter().map(|element| element.name.as_bytes())) {
+        return twice(&Text::from_bytes(name).to_str_lossy());
     }
     for (at, (name, _)) in request.sequences.iter().enumerate() {
         let known = command.fields.iter().any(|field| field.name == *name && field.kind == FieldType::Documents);

@@ -1,5 +1,6 @@
 //! The commands of sessions and transactions.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::call::{Call, Reply};
@@ -129,7 +130,7 @@ fn kill_all(call: &Call<'_>) -> Result<Reply> {
 
 fn kill_by_pattern(call: &Call<'_>) -> Result<Reply> {
     let values = call.request.body.first().and_then(|first| first.value.as_array());
-    let mut patterns: Vec<Option<[u8; 16]>> = Vec::new();
+    let mut patterns: HashSet<Option<[u8; 16]>> = HashSet::new();
     for value in values.into_iter().flatten() {
         let pattern = value.as_document().ok_or_else(|| {
             Error::new(ErrorCode::TYPE_MISMATCH, "killAllSessionsByPattern takes an array of documents")
@@ -138,11 +139,10 @@ fn kill_by_pattern(call: &Call<'_>) -> Result<Reply> {
             let what = format!("a pattern of sessions by '{}' is not supported", other.name);
             return Err(Error::new(ErrorCode::NOT_IMPLEMENTED, what));
         }
-        patterns.push(pattern.get("lsid").and_then(|lsid| lsid.as_document()).map(session_id).transpose()?);
+        patterns.insert(pattern.get("lsid").and_then(|lsid| lsid.as_document()).map(session_id).transpose()?);
     }
-    let is_meant = |id: &SessionId| {
-        patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_none_or(|uuid| uuid == id.uuid))
-    };
+    let is_meant =
+        |id: &SessionId| patterns.is_empty() || patterns.contains(&None) || patterns.contains(&Some(id.uuid));
     kill(call, is_meant);
     Ok(Reply::new())
 }
@@ -162,6 +162,7 @@ fn kill(call: &Call<'_>, is_meant: impl Fn(&SessionId) -> bool) {
 
 /// Closes the cursors of sessions.
 fn close_all(call: &Call<'_>, ids: &[SessionId]) {
+    let ids: HashSet<&SessionId> = ids.iter().collect();
     call.state.cursors.remove_where(|owner| {
         owner
             .session

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::tree::{Call, Env, Expression, Function};
 use super::value::{TEXT_BYTES_MAX, error, too_large};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Array, Document, Text, Value};
+use crate::bson::{Array, Document, FieldList, Text, Value};
 use crate::path::Path;
 
 /// How an operator is read.
@@ -176,16 +176,16 @@ impl<'c> Parser<'c> {
     }
 
     fn fields(&mut self, document: Document<'_>) -> Result<Expression> {
-        let mut fields: Vec<(String, Expression)> = Vec::new();
+        let mut fields: FieldList<String, Expression> = FieldList::default();
         for element in document {
             let name = element.name.to_str_lossy().into_owned();
             check_field_name(&name)?;
-            if fields.iter().any(|(other, _)| *other == name) {
+            if fields.place(name.as_bytes()).is_some() {
                 return Err(error(16406, format!("duplicate field name specified in object literal: {name}")));
             }
-            fields.push((name, self.parse(element.value)?));
+            fields.push(name, self.parse(element.value)?);
         }
-        Ok(Expression::Document(fields))
+        Ok(Expression::Document(fields.into_fields()))
     }
 
     /// Reads a path such as `$a.b` or `$$name.a`.

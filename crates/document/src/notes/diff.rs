@@ -1,5 +1,7 @@
 //! What an update changed in a document, as change streams tell it.
 
+use std::collections::HashSet;
+
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Value};
 
 /// A part of a path: a field, or a position in an array.
@@ -127,8 +129,12 @@ fn compare_documents<'a>(path: &[Part<'a>], old: Document<'a>, new: Document<'a>
     }
     removed.extend(before.map(|element| element.name.as_bytes()));
     let added: Vec<_> = after.collect();
+    let names: HashSet<&[u8]> = match removed.is_empty() {
+        true => HashSet::new(),
+        false => added.iter().map(|element| element.name.as_bytes()).collect(),
+    };
     for name in removed {
-        if !added.iter().any(|element| element.name.as_bytes() == name) {
+        if !names.contains(name) {
             found.push(Entry { path: joined(path, Part::Field(name)), what: What::Removed });
         }
     }

@@ -5,10 +5,12 @@
 //! use has its own traversal: [`walk()`] for filters, [`mod@collect`] for sort keys.
 
 pub mod collect;
+pub mod disjoint;
 pub mod dotted;
 pub mod sort;
 pub mod walk;
 
+pub use disjoint::DisjointPaths;
 pub use dotted::{Part, Path};
 pub use sort::{Sort, SortKey};
 pub use walk::{Arrays, Found, walk};

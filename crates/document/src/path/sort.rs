@@ -1,6 +1,7 @@
 //! Sort patterns such as `{a: 1, "b.c": -1}`, the keys that documents have by them, and their order.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::collect::collect;
@@ -35,11 +36,12 @@ impl Sort {
     /// that is none, 7472500 for a path that is there twice.
     pub fn parse(pattern: Document<'_>, collation: Option<&Arc<Collation>>) -> Result<Self> {
         let mut fields: Vec<(Path, bool)> = Vec::new();
+        let mut seen: HashSet<&[u8]> = HashSet::new();
         for element in pattern {
             let name = element.name.to_str_lossy();
             check(&name)?;
             let path = Path::new(element.name);
-            if fields.iter().any(|(other, _)| *other == path) {
+            if !seen.insert(element.name.as_bytes()) {
                 return Err(numbered(
                     7_472_500,
                     format!("$sort key must not contain duplicate keys (field: '{name}')"),

@@ -37,17 +37,16 @@ pub(super) fn document(
 impl Apply<'_> {
     /// Appends the projected fields of a document.
     fn fields(&self, tree: &Tree, document: Document<'_>, to: &mut DocumentBuilder) -> Result<()> {
-        let mut seen = vec![false; tree.fields.len()];
+        let mut seen = vec![false; tree.fields.as_slice().len()];
         for element in document {
-            let at = tree.fields.iter().position(|(name, _)| name.as_bytes() == element.name.as_bytes());
-            let Some(at) = at else {
+            let Some(at) = tree.fields.place(element.name.as_bytes()) else {
                 if self.mode != Mode::Include {
                     to.append_element(&element);
                 }
                 continue;
             };
             let again = std::mem::replace(&mut seen[at], true);
-            match &tree.fields[at].1 {
+            match &tree.fields.as_slice()[at].1 {
                 Node::Keep => {
                     to.append_element(&element);
                 }
@@ -71,7 +70,7 @@ impl Apply<'_> {
                 }
             }
         }
-        for ((name, node), seen) in tree.fields.iter().zip(seen) {
+        for ((name, node), seen) in tree.fields.as_slice().iter().zip(seen) {
             match node {
                 Node::Computed(expression) if !seen => {
                     if let Some(value) = self.computed(expression)? {

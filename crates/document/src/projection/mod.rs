@@ -89,7 +89,7 @@ impl Projection {
 
     /// Calls `see` with each field at the top that the projection names, and what becomes of it.
     pub fn each_field(&self, see: &mut dyn FnMut(&[u8], Touch)) {
-        for (name, node) in &self.tree.fields {
+        for (name, node) in self.tree.fields.as_slice() {
             see(
                 name.as_bytes(),
                 match node {

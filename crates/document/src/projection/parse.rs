@@ -78,7 +78,7 @@ pub(super) fn projection<'c>(spec: Document<'c>, used_in: Use, context: &'c Cont
         && id.is_none()
         && !reader.leaves.iter().any(|(path, _)| path.split('.').next() == Some("_id"))
     {
-        tree.fields.push(("_id".into(), Node::Keep));
+        tree.fields.push("_id".into(), Node::Keep);
     }
     for (path, node) in reader.leaves {
         let redundant = path == "_id" && mode == Mode::Exclude && matches!(node, Node::Keep);
@@ -290,19 +290,19 @@ fn insert(tree: &mut Tree, path: &str, node: Node) -> Result<()> {
 /// Puts a node at `rest`, the end of a path.
 fn insert_below(tree: &mut Tree, path: &str, rest: &str, node: Node) -> Result<()> {
     let (first, rest) = rest.split_once('.').map_or((rest, None), |(first, rest)| (first, Some(rest)));
-    let at = tree.fields.iter().position(|(name, _)| **name == *first);
+    let at = tree.fields.place(first.as_bytes());
     match (at, rest) {
-        (None, None) => tree.fields.push((first.into(), node)),
+        (None, None) => tree.fields.push(first.into(), node),
         (None, Some(rest)) => {
             let mut inner = Tree::default();
             insert_below(&mut inner, path, rest, node)?;
-            tree.fields.push((first.into(), Node::Tree(inner)));
+            tree.fields.push(first.into(), Node::Tree(inner));
         }
         (Some(at), None) => {
-            let code = if matches!(tree.fields[at].1, Node::Tree(_)) { 31250 } else { 31249 };
+            let code = if matches!(tree.fields.as_slice()[at].1, Node::Tree(_)) { 31250 } else { 31249 };
             return Err(error(code, format!("Path collision at {path}")));
         }
-        (Some(at), Some(rest)) => match &mut tree.fields[at].1 {
+        (Some(at), Some(rest)) => match tree.fields.value_mut(at) {
             Node::Tree(inner) => insert_below(inner, path, rest, node)?,
             _ => return Err(error(31249, format!("Path collision at {path} remaining portion {rest}"))),
         },

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use crate::bson::FieldList;
 use crate::expr::Expression;
 use crate::query::Node as Filter;
 
@@ -24,7 +25,7 @@ pub enum Mode {
 /// The fields of a document, by their names, in the order of the projection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tree {
-    pub(super) fields: Vec<(Box<str>, Node)>,
+    pub(super) fields: FieldList<String, Node>,
 }
 
 /// What is done with a field.
@@ -48,12 +49,12 @@ pub(super) enum Node {
 
 impl Tree {
     pub(super) fn is_empty(&self) -> bool {
-        self.fields.is_empty()
+        self.fields.as_slice().is_empty()
     }
 
     /// Whether something in the tree is computed.
     pub(super) fn computes(&self) -> bool {
-        self.fields.iter().any(|(_, node)| match node {
+        self.fields.as_slice().iter().any(|(_, node)| match node {
             Node::Computed(_) => true,
             Node::Tree(tree) => tree.computes(),
             _ => false,
@@ -62,7 +63,7 @@ impl Tree {
 
     /// Calls `see` with each expression in the tree.
     pub(super) fn each_expression(&self, see: &mut dyn FnMut(&Expression)) {
-        for (_, node) in &self.fields {
+        for (_, node) in self.fields.as_slice() {
             match node {
                 Node::Computed(expression) => see(expression),
                 Node::Tree(tree) => tree.each_expression(see),
@@ -74,7 +75,7 @@ impl Tree {
     /// The paths that are kept, if nothing else is done.
     pub(super) fn plain_paths(&self) -> Option<PlainPaths<'_>> {
         let mut paths = PlainPaths::new();
-        for (name, node) in &self.fields {
+        for (name, node) in self.fields.as_slice() {
             match node {
                 Node::Keep => paths.push(Cow::Borrowed(name)),
                 Node::Drop => {}

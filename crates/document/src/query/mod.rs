@@ -12,6 +12,7 @@ pub mod implied;
 pub mod node;
 pub mod parse;
 pub mod predicate;
+mod repeated;
 pub mod schema;
 mod schema_failure;
 mod schema_parse;

@@ -1,5 +1,6 @@
 //! `$jsonSchema`: rules of JSON Schema, draft 4, with `bsonType` for the types of BSON.
 
+use super::repeated::{hash_unordered, repeated};
 use super::types::Types;
 use crate::base::Result;
 use crate::bson::number::{self, Number};
@@ -131,12 +132,7 @@ impl Rule {
         Ok(match self {
             Self::MaxItems(max) => array.count() <= *max,
             Self::MinItems(min) => array.count() >= *min,
-            Self::UniqueItems => {
-                let values: Vec<_> = array.values().collect();
-                let again =
-                    |(at, value): (usize, &Value<'_>)| values[..at].iter().any(|other| equal_unordered(other, value));
-                !values.iter().enumerate().any(again)
-            }
+            Self::UniqueItems => repeated(array.values(), hash_unordered, equal_unordered).is_none(),
             Self::Items { first, rest } => {
                 for (at, value) in array.values().enumerate() {
                     let valid = match first.get(at) {

@@ -2,10 +2,11 @@
 //!
 //! Each keyword is asked on its own, by a schema that has it alone.
 
+use super::repeated::repeated;
 use super::schema::Schema;
 use crate::base::Result;
 use crate::base::num::u64_of;
-use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Value, equal};
+use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Value, equal, hash};
 use crate::expr::value::int;
 use crate::pattern::Pattern;
 
@@ -124,10 +125,8 @@ fn append_keyword(
             builder.append("consideredType", value.kind().name());
         }
         ("uniqueItems", Value::Array(array)) => {
-            let values: Vec<_> = array.values().collect();
-            let again = values.iter().enumerate().find(|(at, value)| values[..*at].iter().any(|v| equal(v, value)));
-            again.iter().for_each(|(_, value)| {
-                builder.append("duplicatedValue", **value);
+            repeated(array.values(), |value, mut state| hash(value, &mut state), equal).iter().for_each(|value| {
+                builder.append("duplicatedValue", *value);
             });
         }
         _ => {}

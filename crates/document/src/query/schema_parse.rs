@@ -1,9 +1,12 @@
 //! The strict reading of a `$jsonSchema` document.
 
+use std::collections::HashSet;
+
+use super::repeated::repeated;
 use super::schema::{Dependency, Others, Rule, Schema};
 use super::types::Types;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Array, Document, Element, Kind, Value};
+use crate::bson::{Array, Document, Element, Kind, Value, hash};
 use crate::pattern::Pattern;
 
 impl Schema {
@@ -193,10 +196,10 @@ fn schemas(name: &str, value: Value<'_>) -> Result<Vec<Schema>> {
 
 /// Names without repetition, at least one.
 fn names(name: &str, value: Value<'_>) -> Result<Vec<String>> {
-    let mut names: Vec<String> = Vec::new();
+    let (mut names, mut seen): (Vec<String>, HashSet<String>) = Default::default();
     for value in array(name, value)? {
         let text = text(name, value)?;
-        if names.contains(&text) {
+        if !seen.insert(text.clone()) {
             return Err(failed(format!("$jsonSchema keyword '{name}' array cannot contain duplicate values")));
         }
         names.push(text);
@@ -226,7 +229,7 @@ fn choices(value: Value<'_>) -> Result<Vec<crate::bson::ValueBuf>> {
         return Err(failed("$jsonSchema keyword 'enum' cannot be an empty array"));
     }
     let values: Vec<Value<'_>> = array.values().collect();
-    if (0..values.len()).any(|at| values[..at].contains(&values[at])) {
+    if repeated(values.iter().copied(), |value, mut state| hash(value, &mut state), |a, b| a == b).is_some() {
         return Err(failed("$jsonSchema keyword 'enum' array cannot contain duplicate values"));
     }
     Ok(values.into_iter().map(Into::into).collect())

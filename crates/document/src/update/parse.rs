@@ -7,7 +7,7 @@ use super::path::{Step, UpdatePath};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, Document, Element, Timestamp, Value, ValueBuf};
 use crate::expr::Context;
-use crate::path::Sort;
+use crate::path::{DisjointPaths, Sort};
 use crate::query::parse::{Place, document as filter_of, is_operators, value_condition};
 use crate::query::{Filter, Node, Predicate};
 
@@ -316,16 +316,14 @@ fn bits(value: Value<'_>) -> Result<Vec<(Bits, ValueBuf)>> {
 
 /// Refuses two operators on the same path, or on a path and one within.
 fn check_conflicts(acts: &[(UpdatePath, Act)]) -> Result<()> {
-    let mut paths: Vec<&UpdatePath> = Vec::new();
+    let mut paths = DisjointPaths::default();
     for (path, act) in acts {
         let source = if let Act::Rename(from) = act { Some(from) } else { None };
         for path in std::iter::once(path).chain(source) {
-            if let Some(other) = paths.iter().find(|other| other.overlaps(path)) {
-                let shorter = if other.text.len() < path.text.len() { &other.text } else { &path.text };
+            if let Err(shorter) = paths.add(&path.text) {
                 let what = format!("Updating the path '{}' would create a conflict at '{shorter}'", path.text);
                 return Err(Error::new(ErrorCode::CONFLICTING_UPDATE_OPERATORS, what));
             }
-            paths.push(path);
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{DocumentBuf, ValueBuf};
-use crate::path::Path;
+use crate::path::{DisjointPaths, Path};
 use crate::query::predicate::{Comparison, Predicate};
 use crate::query::{Filter, Node};
 
@@ -40,8 +40,9 @@ pub(super) fn document_of(filter: &Filter) -> Result<DocumentBuf> {
     let mut found = Vec::new();
     collect(filter.root(), &mut found);
     let mut tree = Tree::Document(Vec::new());
-    for (at, (path, value)) in found.iter().enumerate() {
-        if found[..at].iter().any(|(other, _)| other.overlaps(path)) {
+    let mut paths = DisjointPaths::default();
+    for (path, value) in &found {
+        if paths.add(&path.to_string()).is_err() {
             let what = format!("cannot infer query fields to set, path '{path}' is matched twice");
             return Err(Error::new(ErrorCode::new(54), what));
         }

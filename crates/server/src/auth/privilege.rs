@@ -1,5 +1,6 @@
 //! Privileges: actions on resources, as roles grant them and commands need them.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use spinney_document::base::On;
@@ -49,7 +50,11 @@ pub struct Privilege {
 
 /// Privileges, one for each resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Privileges(Vec<Privilege>);
+pub struct Privileges {
+    all: Vec<Privilege>,
+    /// The place of each resource among them.
+    places: HashMap<Resource, usize>,
+}
 
 impl<'a> From<&'a On> for Target<'a> {
     fn from(on: &'a On) -> Self {
@@ -173,11 +178,11 @@ impl Privileges {
 
     /// Adds actions on a resource.
     pub fn add<'a>(&mut self, resource: &Resource, actions: impl IntoIterator<Item = &'a str>) {
-        let at = self.0.iter().position(|privilege| privilege.resource == *resource).unwrap_or_else(|| {
-            self.0.push(Privilege { resource: resource.clone(), actions: Vec::new() });
-            self.0.len() - 1
-        });
-        let Some(privilege) = self.0.get_mut(at) else { return };
+        let at = *self.places.entry(resource.clone()).or_insert(self.all.len());
+        if at == self.all.len() {
+            self.all.push(Privilege { resource: resource.clone(), actions: Vec::new() });
+        }
+        let Some(privilege) = self.all.get_mut(at) else { return };
         privilege.actions.extend(actions.into_iter().map(str::to_owned));
         privilege.actions.sort_unstable();
         privilege.actions.dedup();
@@ -185,31 +190,32 @@ impl Privileges {
 
     /// Adds privileges.
     pub fn add_all(&mut self, more: &Self) {
-        for privilege in &more.0 {
+        for privilege in &more.all {
             self.add(&privilege.resource, privilege.actions.iter().map(String::as_str));
         }
     }
 
     /// Takes the actions of privileges away, each from the same resource only.
     pub fn remove_all(&mut self, less: &Self) {
-        for privilege in &mut self.0 {
-            let gone = less.0.iter().find(|less| less.resource == privilege.resource);
+        for privilege in &mut self.all {
+            let gone = less.places.get(&privilege.resource).and_then(|at| less.all.get(*at));
             privilege.actions.retain(|action| gone.is_none_or(|gone| !gone.actions.contains(action)));
         }
-        self.0.retain(|privilege| !privilege.actions.is_empty());
+        self.all.retain(|privilege| !privilege.actions.is_empty());
+        self.places = self.all.iter().enumerate().map(|(at, privilege)| (privilege.resource.clone(), at)).collect();
     }
 
     /// Whether they allow an action on something.
     #[must_use]
     pub fn allow(&self, action: &str, target: Target<'_>) -> bool {
-        let mut covering = self.0.iter().filter(|privilege| privilege.resource.covers(target));
+        let mut covering = self.all.iter().filter(|privilege| privilege.resource.covers(target));
         covering.any(|privilege| privilege.actions.iter().any(|allowed| allowed == action))
     }
 
     /// Whether they allow anything at all in a database or on one of its collections.
     #[must_use]
     pub fn reach_database(&self, name: &str) -> bool {
-        self.0.iter().any(|privilege| match &privilege.resource {
+        self.all.iter().any(|privilege| match &privilege.resource {
             Resource::Any => true,
             Resource::Cluster => false,
             Resource::Collections { database, .. } => database.is_empty() || database == name,
@@ -219,24 +225,24 @@ impl Privileges {
     /// Whether they allow anything at all on a collection.
     #[must_use]
     pub fn reach_collection(&self, database: &str, collection: &str) -> bool {
-        self.0.iter().any(|privilege| privilege.resource.covers(Target::Collection(database, collection)))
+        self.all.iter().any(|privilege| privilege.resource.covers(Target::Collection(database, collection)))
     }
 
     /// Each of them.
     pub fn iter(&self) -> impl Iterator<Item = &Privilege> {
-        self.0.iter()
+        self.all.iter()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// Appends them as an array of `{resource, actions}`.
     pub fn append_to(&self, builder: &mut DocumentBuilder, name: &str) {
         builder.open_array(name);
-        for privilege in &self.0 {
+        for privilege in &self.all {
             builder.push_document();
             privilege.resource.append_to(builder);
             builder.open_array("actions");

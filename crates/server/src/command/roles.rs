@@ -112,7 +112,7 @@ pub fn revoke_privileges(call: &mut Call<'_>) -> Result<DocumentBuilder> {
 /// As [`update`]; `InvalidRoleModification` (49) when a role would have its own privileges.
 pub fn grant_roles(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     let (name, roles) = (own(call)?, some_roles(call)?);
-    change(call, &name, "roles granted", |role| roles.iter().for_each(|other| add_once(&mut role.roles, other)))
+    change(call, &name, "roles granted", |role| add_once(&mut role.roles, &roles))
 }
 
 /// `revokeRolesFromRole`.

@@ -157,7 +157,7 @@ pub fn grant(call: &mut Call<'_>) -> Result<DocumentBuilder> {
     let name = call.fields().required_text(call.name)?;
     let roles = roles_of(call, "roles")?.unwrap_or_default();
     call.server.accounts.users.change(&User::key(call.database, name), |user| {
-        roles.iter().for_each(|role| add_once(&mut user.roles, role));
+        add_once(&mut user.roles, &roles);
         Ok(())
     })?;
     note(call, "roles granted", &[("user", name)]);

@@ -1,5 +1,6 @@
 //! The users of a server and the roles that clients define.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -186,13 +187,15 @@ impl Accounts {
     /// Those of the engine and of [`Role::parse`].
     pub fn granted(&self, roles: &[RoleName]) -> Result<Granted> {
         let mut granted = Granted::default();
-        for role in roles {
-            add_once(&mut granted.roles, role);
-        }
+        let mut seen = HashSet::new();
+        let mut add = |to: &mut Vec<RoleName>, roles: &[RoleName]| {
+            to.extend(roles.iter().filter(|role| seen.insert((*role).clone())).cloned());
+        };
+        add(&mut granted.roles, roles);
         let mut at = 0;
         while let Some(role) = granted.roles.get(at).cloned() {
             if let Some(contents) = self.contents(&role)? {
-                contents.roles.iter().for_each(|role| add_once(&mut granted.roles, role));
+                add(&mut granted.roles, &contents.roles);
                 granted.privileges.add_all(&contents.privileges);
             }
             at += 1;
@@ -205,6 +208,7 @@ impl Accounts {
     /// # Errors
     /// Those of the engine.
     pub fn revoke_everywhere(&self, gone: &[RoleName]) -> Result<()> {
+        let gone: HashSet<&RoleName> = gone.iter().collect();
         let has = |roles: &[RoleName]| roles.iter().any(|role| gone.contains(role));
         for user in self.users.list(None)?.iter().filter(|user| has(&user.roles)) {
             self.users.change(&User::key(&user.database, &user.name), |user| {
@@ -222,9 +226,8 @@ impl Accounts {
     }
 }
 
-/// Adds a role to a list that has each once.
-pub fn add_once(roles: &mut Vec<RoleName>, role: &RoleName) {
-    if !roles.contains(role) {
-        roles.push(role.clone());
-    }
+/// Adds roles to a list that has each once.
+pub fn add_once(roles: &mut Vec<RoleName>, more: &[RoleName]) {
+    let mut known: HashSet<RoleName> = roles.iter().cloned().collect();
+    roles.extend(more.iter().filter(|role| known.insert((*role).clone())).cloned());
 }

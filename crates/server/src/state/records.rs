@@ -5,11 +5,12 @@
 //! Each change is a transaction of its own and raises the generation behind it, so that connections look at what they
 //! may do again. A change that is not made here, such as a restored dump, is seen by the next login.
 
+use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value, ValueBuf};
 use spinney_document::{Collection, Database, Error, ErrorCode, Result};
 
 use super::auth_schema;
@@ -161,10 +162,14 @@ impl<T: Record> Records<T> {
         }
         auth_schema::store(&self.database)?;
         let collection = self.database.collection_or_create(T::COLLECTION)?;
+        let id = |document: Document<'_>| {
+            document.get("_id").map(ValueBuf::from).map(|id| (id.kind().number(), id.payload().to_vec()))
+        };
+        let ids: HashSet<_> = new.iter().map(|record| id(record.view())).collect();
         let merged = collection.transact(spinney_document::collection::WriteOptions::default(), |txn| {
             for old in collection.documents().filter(|_| drop) {
                 let old = old?;
-                let stays = new.iter().any(|record| record.view().get("_id") == old.view().get("_id"));
+                let stays = ids.contains(&id(old.view()));
                 if !stays && is_meant(&T::parse(old.view())?) {
                     txn.delete(collection.state(), old.view())?;
                 }

@@ -1,7 +1,7 @@
 //! Arrays.
 
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Array, DocumentBuilder, Value};
+use crate::bson::{Array, DocumentBuilder, FieldList, Value};
 use crate::expr::allowance::{self, ArrayMaker};
 use crate::expr::parser::{Parser, check_variable};
 use crate::expr::tree::{Call, Env, Expression, Function, Local, function};
@@ -184,7 +184,7 @@ function!(array_to_object(call, env) {
     let value = call.argument(0, env)?;
     let wrong = |kind: &str| error(40386, format!("$arrayToObject requires an array input, found: {kind}"));
     let Some(array) = array_or_null(&value, wrong)? else { return Ok(Val::NULL) };
-    let mut fields: Vec<(String, Value<'_>)> = Vec::new();
+    let mut fields: FieldList<String, Value<'_>> = FieldList::default();
     let mut pairs = None;
     for item in array {
         allowance::charge(allowance::payload_bytes(&item) + size_of::<(String, Value<'_>)>())?;
@@ -213,13 +213,10 @@ function!(array_to_object(call, env) {
                 return Err(error(40396, format!("$arrayToObject requires a consistent input format. Expected an object, found: {}", other.kind().name())));
             }
         };
-        match fields.iter_mut().find(|(other, _)| *other == name) {
-            Some(field) => field.1 = value,
-            None => fields.push((name, value)),
-        }
+        fields.set(name, value);
     }
     let mut builder = DocumentBuilder::new();
-    for (name, value) in fields {
+    for (name, value) in fields.into_fields() {
         builder.append(name, value);
     }
     Ok(Val::document(builder.finish()))

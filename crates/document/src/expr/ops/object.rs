@@ -1,7 +1,7 @@
 //! Documents: their fields by name, merged, as arrays, and their sizes.
 
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuilder, Value};
+use crate::bson::{Document, DocumentBuilder, FieldList, Value};
 use crate::expr::allowance::{self, ArrayMaker};
 use crate::expr::parser::Parser;
 use crate::expr::tree::{Call, Expression, function};
@@ -35,34 +35,23 @@ function!(merge_objects(call, env) {
             values = values_of.into_iter().map(|value| Val::Own(value.into())).collect();
         }
     }
-    let mut fields: Vec<(&[u8], Value<'_>)> = Vec::new();
+    let mut fields: FieldList<&[u8], Value<'_>> = FieldList::default();
     for value in &values {
         match value.value() {
             Value::Document(document) => {
                 allowance::charge(2 * document.as_bytes().len())?;
-                merge_into(&mut fields, document);
+                document.elements().for_each(|element| fields.set(element.name.as_bytes(), element.value));
             }
             value if value.is_nullish() => {}
             other => return Err(error(40400, format!("$mergeObjects requires object inputs, but input {} is of type {}", other.to_json(), other.kind().name()))),
         }
     }
     let mut builder = DocumentBuilder::new();
-    for (name, value) in fields {
+    for (name, value) in fields.into_fields() {
         builder.append(name, value);
     }
     Ok(Val::document(builder.finish()))
 });
-
-/// Adds the fields of a document; one that is there already gets the new value in its place.
-pub(in crate::expr) fn merge_into<'d>(fields: &mut Vec<(&'d [u8], Value<'d>)>, document: Document<'d>) {
-    for element in document {
-        let name = element.name.as_bytes();
-        match fields.iter_mut().find(|(other, _)| *other == name) {
-            Some(field) => field.1 = element.value,
-            None => fields.push((name, element.value)),
-        }
-    }
-}
 
 function!(get_field(call, env) {
     let (field, input) = (call.argument(0, env)?, call.argument(1, env)?);

@@ -1,0 +1,98 @@
+//! Fields that are found by their names, of which a client may give any number.
+
+use std::collections::HashMap;
+
+/// Up to this number of names are compared one by one.
+const FEW: usize = 16;
+
+/// Fields in the order in which they came, each name once. A few are searched one by one, and more by a table.
+#[derive(Clone, Debug)]
+pub(crate) struct FieldList<N, V> {
+    fields: Vec<(N, V)>,
+    /// The places of all names, when there are more than [`FEW`].
+    places: HashMap<Box<[u8]>, usize>,
+}
+
+impl<N, V> Default for FieldList<N, V> {
+    fn default() -> Self {
+        Self { fields: Vec::new(), places: HashMap::new() }
+    }
+}
+
+impl<N: AsRef<[u8]>, V> FieldList<N, V> {
+    /// The place of a name.
+    pub(crate) fn place(&self, name: &[u8]) -> Option<usize> {
+        if self.fields.len() > FEW {
+            return self.places.get(name).copied();
+        }
+        self.fields.iter().position(|(known, _)| known.as_ref() == name)
+    }
+
+    /// Adds a field of a new name.
+    pub(crate) fn push(&mut self, name: N, value: V) {
+        self.fields.push((name, value));
+        let first = match self.fields.len() {
+            few if few <= FEW => return,
+            len if len == FEW + 1 => 0,
+            len => len - 1,
+        };
+        let names = self.fields.iter().enumerate().skip(first);
+        self.places.extend(names.map(|(place, (name, _))| (Box::from(name.as_ref()), place)));
+    }
+
+    /// Gives the field of a name a value, in its place or behind the others.
+    pub(crate) fn set(&mut self, name: N, value: V) {
+        match self.place(name.as_ref()) {
+            Some(place) => self.fields[place].1 = value,
+            None => self.push(name, value),
+        }
+    }
+
+    /// The fields.
+    pub(crate) fn as_slice(&self) -> &[(N, V)] {
+        &self.fields
+    }
+
+    /// The value at a place.
+    pub(crate) fn value_mut(&mut self, place: usize) -> &mut V {
+        &mut self.fields[place].1
+    }
+
+    /// The fields.
+    pub(crate) fn into_fields(self) -> Vec<(N, V)> {
+        self.fields
+    }
+}
+
+/// The first of some names that was there before.
+pub(crate) fn first_repeated<'n>(names: impl IntoIterator<Item = &'n [u8]>) -> Option<&'n [u8]> {
+    let mut seen = FieldList::default();
+    names.into_iter().find(|name| {
+        let is_new = seen.place(name).is_none();
+        if is_new {
+            seen.push(*name, ());
+        }
+        !is_new
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_any_length_has_each_name_once_in_its_place() {
+        let mut list = FieldList::default();
+        for round in 0..3 {
+            for number in 0..100_u32 {
+                list.set(number.to_be_bytes(), round);
+            }
+        }
+        assert_eq!(list.as_slice().len(), 100);
+        assert!(list.as_slice().iter().all(|(_, round)| *round == 2));
+        assert_eq!(list.place(&99_u32.to_be_bytes()), Some(99));
+        assert_eq!(list.place(&100_u32.to_be_bytes()), None);
+        assert_eq!(first_repeated([&b"a"[..], b"b", b"a", b"b"]), Some(&b"a"[..]));
+        assert_eq!(first_repeated([&b"a"[..], b"b"]), None);
+    }
+}
