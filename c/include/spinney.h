@@ -34,7 +34,7 @@ typedef enum {
   SPINNEY_STATUS_DEADLOCK = 3,
   // A lock was not to be had in time: retry, or wait longer.
   SPINNEY_STATUS_TIMEOUT = 4,
-  // The disk or a limit is full: free space and try again.
+  // The disk is full: free space and try again.
   SPINNEY_STATUS_FULL = 5,
   // The operating system refused: see the message.
   SPINNEY_STATUS_IO = 6,
@@ -62,6 +62,8 @@ typedef enum {
   SPINNEY_STATUS_FAULT = 17,
   // The table was dropped while this handle of it, or what was made with it, was in use.
   SPINNEY_STATUS_DROPPED = 18,
+  // The transaction or batch is larger than memory allows: commit in parts, or give the database more memory.
+  SPINNEY_STATUS_TOO_LARGE = 19,
 } spinney_status;
 
 // What a commit survives once it has returned.

@@ -21,7 +21,7 @@ pub enum Status {
     Deadlock = 3,
     /// A lock was not to be had in time: retry, or wait longer.
     Timeout = 4,
-    /// The disk or a limit is full: free space and try again.
+    /// The disk is full: free space and try again.
     Full = 5,
     /// The operating system refused: see the message.
     Io = 6,
@@ -49,6 +49,8 @@ pub enum Status {
     Fault = 17,
     /// The table was dropped while this handle of it, or what was made with it, was in use.
     Dropped = 18,
+    /// The transaction or batch is larger than memory allows: commit in parts, or give the database more memory.
+    TooLarge = 19,
 }
 
 impl Status {
@@ -58,6 +60,7 @@ impl Status {
             ErrorKind::Deadlock => Self::Deadlock,
             ErrorKind::Timeout => Self::Timeout,
             ErrorKind::Full => Self::Full,
+            ErrorKind::TooLarge => Self::TooLarge,
             ErrorKind::Io => Self::Io,
             ErrorKind::Corruption => Self::Corruption,
             ErrorKind::Invalid => Self::Invalid,

@@ -32,6 +32,7 @@ from ._errors import (
     PoisonedError,
     RetryError,
     StorageError,
+    TooLargeError,
     UnsupportedError,
 )
 from ._spinney import (

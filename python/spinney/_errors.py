@@ -22,7 +22,11 @@ class LockTimeoutError(Error, TimeoutError):
 
 
 class FullError(Error, OSError):
-    """The disk or a limit is full: free space and try again."""
+    """The disk is full: free space and try again."""
+
+
+class TooLargeError(Error):
+    """The transaction or batch is larger than memory allows: commit in parts, or give the database more memory."""
 
 
 class StorageError(Error, OSError):

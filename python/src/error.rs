@@ -10,6 +10,7 @@ const fn class(kind: ErrorKind) -> &'static str {
         ErrorKind::Deadlock => "DeadlockError",
         ErrorKind::Timeout => "LockTimeoutError",
         ErrorKind::Full => "FullError",
+        ErrorKind::TooLarge => "TooLargeError",
         ErrorKind::Io => "StorageError",
         ErrorKind::Corruption => "CorruptionError",
         ErrorKind::Invalid => "InvalidError",

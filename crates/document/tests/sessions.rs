@@ -485,3 +485,32 @@ fn of_two_that_create_a_collection_the_second_commit_fails() {
     assert!(run(&service, r#"{"count":"d"}"#).contains(r#""n":1"#));
     assert_eq!(listed(&service), 2);
 }
+
+/// A transaction above its limit was answered with `OutOfDiskSpace`, and its documents were all held until then.
+#[test]
+fn a_transaction_that_is_too_large_says_so_and_a_large_one_is_done() {
+    let machine = SimEnv::new(1);
+    let options = Options::default().durability(Durability::Buffered).memory_bytes(16 << 20);
+    let engine = spinney::Database::builder("/db").options(options).env(machine.env()).open().unwrap();
+    let service = Service::new(Database::with_engine(engine).unwrap());
+    let text = "x".repeat(50_000);
+    // 10 MB of documents, of which a transaction may write 4 MiB.
+    for id in 0..200 {
+        run(&service, &format!(r#"{{"insert":"c","documents":[{{"_id":{id},"text":"{text}"}}]}}"#));
+    }
+    let update = r#""updates":[{"q":{},"u":{"$set":{"a":1}},"multi":true}]"#;
+    let reply = run(&service, &format!(r#"{{"update":"c",{update},{}}}"#, first(1, 1)));
+    assert!(reply.contains(r#""code":257"#) && reply.contains("--memory"), "{reply}");
+    let reply = run(&service, &format!(r#"{{"commitTransaction":1,{}}}"#, within(1, 1)));
+    assert!(reply.contains(r#""code":251"#), "{reply}");
+    // Those beyond the first 4 MiB are read again when it is their turn.
+    let update = r#""updates":[{"q":{},"u":{"$unset":{"text":1}},"multi":true}]"#;
+    let reply = run(&service, &format!(r#"{{"update":"c",{update},{}}}"#, first(1, 2)));
+    assert!(reply.starts_with(r#"{"n":200,"nModified":200"#), "{reply}");
+    let delete = r#""deletes":[{"q":{"_id":{"$lt":150}},"limit":0}]"#;
+    let reply = run(&service, &format!(r#"{{"delete":"c",{delete},{}}}"#, within(1, 2)));
+    assert!(reply.starts_with(r#"{"n":150"#), "{reply}");
+    let reply = run(&service, &format!(r#"{{"commitTransaction":1,{}}}"#, within(1, 2)));
+    assert!(reply.contains(r#""ok":1.0"#), "{reply}");
+    assert!(documents(&service).starts_with(r#"[{"_id":150},{"_id":151}"#), "{}", documents(&service));
+}

@@ -275,15 +275,15 @@ fn a_transaction_takes_a_quarter_of_the_memory_and_no_byte_more() {
     let quarter = usize::try_from(db.options().memory_bytes / 4).unwrap();
     let most = (0..quarter + 1).collect::<Vec<_>>().partition_point(|bytes| fits(*bytes).is_ok()) - 1;
     assert!(quarter - most < 100, "{most} of {quarter}");
-    assert_eq!((fits(most), fits(most + 1)), (Ok(()), Err(ErrorKind::Full)));
+    assert_eq!((fits(most), fits(most + 1)), (Ok(()), Err(ErrorKind::TooLarge)));
     // What a write takes the place of counts no more, and a refused one changes nothing.
     let mut txn = db.begin();
     for _ in 0..3 {
         txn.put(&table, b"key", vec![1; most]).unwrap();
     }
-    assert_eq!(txn.put(&table, b"key", vec![2; most + 1]).unwrap_err().kind(), ErrorKind::Full);
-    assert_eq!(txn.put(&table, b"other", b"").unwrap_err().kind(), ErrorKind::Full);
-    assert_eq!(txn.delete_range(&table, &b"x"[..]..).unwrap_err().kind(), ErrorKind::Full);
+    assert_eq!(txn.put(&table, b"key", vec![2; most + 1]).unwrap_err().kind(), ErrorKind::TooLarge);
+    assert_eq!(txn.put(&table, b"other", b"").unwrap_err().kind(), ErrorKind::TooLarge);
+    assert_eq!(txn.delete_range(&table, &b"x"[..]..).unwrap_err().kind(), ErrorKind::TooLarge);
     assert_eq!(txn.get(&table, b"key").unwrap().unwrap(), vec![1; most]);
     txn.delete(&table, b"key").unwrap();
     txn.put(&table, b"other", b"").unwrap();

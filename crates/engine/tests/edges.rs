@@ -28,7 +28,10 @@ fn the_smallest_options_take_the_longest_keys() {
         }
         let mut batch = Batch::new();
         batch.put(&opened, b"large", vec![1; 300 << 10]);
-        assert_eq!(database.write_with(&batch, Durability::Sync).expect_err("over a quarter").kind(), ErrorKind::Full);
+        assert_eq!(
+            database.write_with(&batch, Durability::Sync).expect_err("over a quarter").kind(),
+            ErrorKind::TooLarge
+        );
         opened.compact().expect("compaction");
         drop(opened);
         database.close().expect("it closes");

@@ -60,6 +60,13 @@ impl Error {
         Self::new(ErrorCode::BAD_VALUE, message)
     }
 
+    /// `TransactionTooLarge` (257), in words that name the option of the library and of the server.
+    #[must_use]
+    pub fn too_large(what: &str) -> Self {
+        let what = format!("{what} (memory_bytes is the option --memory of a server)");
+        Self::new(ErrorCode::TRANSACTION_TOO_LARGE, what)
+    }
+
     /// The same error with an `errInfo` document.
     #[must_use]
     pub fn with_err_info(mut self, document: impl Into<Vec<u8>>) -> Self {
@@ -147,6 +154,7 @@ impl From<spinney::Error> for Error {
             ErrorKind::Conflict | ErrorKind::Deadlock => ErrorCode::WRITE_CONFLICT,
             ErrorKind::Timeout => ErrorCode::LOCK_TIMEOUT,
             ErrorKind::Full => ErrorCode::OUT_OF_DISK_SPACE,
+            ErrorKind::TooLarge => return Self::too_large(&error.to_string()),
             ErrorKind::Corruption => ErrorCode::DATA_CORRUPTION_DETECTED,
             ErrorKind::Closed => ErrorCode::SHUTDOWN_IN_PROGRESS,
             // After a failed write or sync nothing is written any more until the database is opened again.
@@ -174,6 +182,17 @@ mod tests {
         assert_eq!(error.to_string(), "DuplicateKey (11000): E11000 duplicate key error");
         assert_eq!(error.details().key_value.as_deref(), Some(&[2][..]));
         assert_eq!(Error::new(ErrorCode::new(31253), "x").code_name(), "Location31253");
+    }
+
+    /// A transaction above its limit of memory was answered as if the disk were full, and drivers of users looked
+    /// there.
+    #[test]
+    fn too_large_is_no_full_disk() {
+        let error = Error::from(spinney::Error::new(ErrorKind::TooLarge, "larger than memory_bytes allows"));
+        assert_eq!(error.code(), ErrorCode::TRANSACTION_TOO_LARGE);
+        assert!(error.message().contains("--memory"), "{error}");
+        let error = Error::from(spinney::Error::new(ErrorKind::Full, "no space for another segment"));
+        assert_eq!(error.code(), ErrorCode::OUT_OF_DISK_SPACE);
     }
 
     /// A command beside a drop was answered with `InternalError` and the name of a table of the engine.

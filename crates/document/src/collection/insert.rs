@@ -156,6 +156,7 @@ fn is_of_document(error: &Error) -> bool {
         ErrorCode::WRITE_CONFLICT
             | ErrorCode::LOCK_TIMEOUT
             | ErrorCode::OUT_OF_DISK_SPACE
+            | ErrorCode::TRANSACTION_TOO_LARGE
             | ErrorCode::DATA_CORRUPTION_DETECTED
             | ErrorCode::SHUTDOWN_IN_PROGRESS
             | ErrorCode::FILE_STREAM_FAILED

@@ -11,6 +11,7 @@ use super::duplicate::{duplicate_id, duplicate_key};
 use super::entries::{Change as KeyChange, differences};
 use super::prepare::{check_id, check_one_id};
 use super::transaction::{DocumentTransaction, ReadsBack};
+use crate::base::num::u64_of;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuilder, Value, equal};
 use crate::catalog::index_entry::{ENTRY_KEY_BYTES_MAX, IndexEntry};
@@ -142,6 +143,14 @@ impl DocumentTransaction {
             let keeps_before = schema.options.keeps_images;
             let key = self.buffers.id.key();
             journal.add(Change { collection: collection.number, key, old, new, is_update, keeps_before });
+            let most = self.catalog.engine().options().memory_bytes;
+            if u64_of(journal.bytes()) > most {
+                let what = format!(
+                    "the documents that the transaction changes are larger than memory_bytes allows ({most} bytes): \
+                     commit in parts"
+                );
+                return Err(Error::too_large(&what));
+            }
         }
         if collection.capped.is_some() { self.resize(old, new) } else { Ok(()) }
     }

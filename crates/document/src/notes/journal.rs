@@ -13,6 +13,8 @@ use crate::keys::{Direction, TypeReader, decode_field};
 pub struct Journal {
     changes: Vec<Changed>,
     places: HashMap<(u64, Vec<u8>), usize>,
+    /// The bytes of the keys and documents above.
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -35,6 +37,12 @@ enum New {
     /// It is there, and the log has it.
     There,
     Updated(DocumentBuf),
+}
+
+impl New {
+    fn bytes(&self) -> usize {
+        if let Self::Updated(document) = self { document.as_bytes().len() } else { 0 }
+    }
 }
 
 /// A change as it is made.
@@ -66,18 +74,32 @@ impl Journal {
         if let Some(at) = self.places.get(&place) {
             let known = &mut self.changes[*at];
             known.replaced |= !change.is_update;
+            self.bytes = (self.bytes + new.bytes()).saturating_sub(known.new.bytes());
             known.new = new;
             return;
         }
+        // Of a document that goes, and is not kept, the note has the `_id`.
+        let is_update = matches!(new, New::Updated(_));
+        let old = change.old.map(|old| match old.first() {
+            Some(first) if !is_update && !change.keeps_before => doc! {"_id": first.value},
+            _ => DocumentBuf::from(old),
+        });
+        self.bytes += 2 * change.key.len() + old.as_ref().map_or(0, |old| old.as_bytes().len()) + new.bytes();
         self.places.insert(place, self.changes.len());
         self.changes.push(Changed {
             collection: change.collection,
             key: change.key.to_vec(),
-            old: change.old.map(DocumentBuf::from),
+            old,
             new,
             replaced: !change.is_update,
             keeps_before: change.keeps_before,
         });
+    }
+
+    /// How many bytes of keys and documents it holds.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether nothing was changed.

@@ -18,8 +18,10 @@ pub enum ErrorKind {
     Deadlock,
     /// A lock was not to be had in time: retry, or wait longer.
     Timeout,
-    /// The disk or a limit is full: free space and try again.
+    /// The disk is full: free space and try again.
     Full,
+    /// The transaction or batch is larger than memory allows: commit in parts, or give the database more memory.
+    TooLarge,
     /// The operating system refused: see the message.
     Io,
     /// Stored bytes are not what was written: run `verify`.

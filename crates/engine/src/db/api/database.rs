@@ -436,8 +436,8 @@ impl Database {
     /// [durability](Options::durability).
     ///
     /// # Errors
-    /// `Invalid` for a bad change in the batch (nothing is applied); `Full` when the batch is larger than memory
-    /// allows; `Poisoned`, `Closed`, and `Io` when it is unknown whether the batch is durable.
+    /// `Invalid` for a bad change in the batch (nothing is applied); `TooLarge` when the batch is larger than
+    /// memory allows; `Poisoned`, `Closed`, and `Io` when it is unknown whether the batch is durable.
     pub fn write(&self, batch: &Batch) -> Result<()> {
         self.write_with(batch, self.options().durability)
     }

@@ -142,8 +142,8 @@ impl Transaction {
     ///
     /// # Errors
     /// `Invalid` for a key or value of a length that cannot be stored, a value that the table's merge operator refuses,
-    /// or a table of another database; `Full` when the transaction becomes larger than memory allows: it stays as it
-    /// was then.
+    /// or a table of another database; `TooLarge` when the transaction becomes larger than memory allows: it stays
+    /// as it was then.
     pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         table.state().check_value(value)?;
@@ -259,7 +259,7 @@ impl Transaction {
         let message = format!(
             "the transaction is larger than memory_bytes allows (a quarter of it, {most} bytes): commit in parts"
         );
-        Err(Error::new(ErrorKind::Full, message))
+        Err(Error::new(ErrorKind::TooLarge, message))
     }
 
     /// Merges an operand into a key's value, as [`Batch::merge`] does. Reads of the transaction see it. The value is

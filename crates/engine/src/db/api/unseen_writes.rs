@@ -162,6 +162,6 @@ mod tests {
         assert_eq!(txn.put_unseen(&table, b"", b"").unwrap_err().kind(), ErrorKind::Invalid);
         let value = vec![0; 1 << 20];
         let refused = (0..64_u8).find_map(|number| txn.put_unseen(&table, [number], &value).err());
-        assert_eq!(refused.unwrap().kind(), ErrorKind::Full);
+        assert_eq!(refused.unwrap().kind(), ErrorKind::TooLarge);
     }
 }

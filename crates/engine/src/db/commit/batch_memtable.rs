@@ -230,7 +230,7 @@ mod tests {
             };
             let mut batch = fill(1);
             let refused = db.write_with(&batch, Durability::Sync).unwrap_err();
-            assert!(refused.kind() == ErrorKind::Full && refused.to_string().contains("memory_bytes"), "{refused}");
+            assert!(refused.kind() == ErrorKind::TooLarge && refused.to_string().contains("memory_bytes"), "{refused}");
             batch.exceeds_memory();
             db.write_with(&batch, Durability::Sync).unwrap();
             db.write_with(fill(2).exceeds_memory(), Durability::Sync).unwrap();

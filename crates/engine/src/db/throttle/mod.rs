@@ -64,15 +64,15 @@ impl Throttle {
     /// commit that had to wait for memory keeps its share of it until the admission is dropped.
     ///
     /// # Errors
-    /// `Full` when the commit is larger than memory allows and not declared to be, and when the disk has no room for
-    /// what would have to be flushed; `Closed` and `Poisoned` when the database is while the commit waits.
+    /// `TooLarge` when the commit is larger than memory allows and not declared to be; `Full` when the disk has no room
+    /// for what would have to be flushed; `Closed` and `Poisoned` when the database is while the commit waits.
     pub(crate) fn admit(&self, changes: &Changes) -> Result<Option<Admission<'_>>> {
         let bytes = u64_of(changes.memtable_bytes());
         let most = self.budget.batch_bytes_max();
         if bytes > most && !changes.exceeds_memory() {
             let message =
                 format!("a commit of {bytes} bytes is larger than memory_bytes allows (a quarter of it, {most} bytes)");
-            return Err(Error::new(ErrorKind::Full, message));
+            return Err(Error::new(ErrorKind::TooLarge, message));
         }
         if let Some(delay) = self.budget.delay(bytes)
             && self.state.env.threads.concurrent()
