@@ -37,6 +37,15 @@ pub(crate) struct TableArgs {
     pub(crate) table: String,
 }
 
+/// Whether tables of documents may be changed.
+#[derive(Debug, Args)]
+pub(crate) struct ForceArgs {
+    /// Change the table also when it is part of a document database; its documents, indexes and counts may disagree
+    /// then
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
 /// How commits are made durable.
 #[derive(Debug, Args)]
 pub(crate) struct CommitArgs {
@@ -110,6 +119,8 @@ pub(crate) struct GetArgs {
 pub(crate) struct PutArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) force: ForceArgs,
     /// The key
     pub(crate) key: String,
     /// The value; without it the value is what stdin holds
@@ -134,6 +145,8 @@ pub(crate) struct PutArgs {
 pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) force: ForceArgs,
     /// The key
     pub(crate) key: String,
     /// The operand
@@ -160,6 +173,8 @@ pub(crate) struct MergeArgs {
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) force: ForceArgs,
     /// The key
     #[arg(required_unless_present_any = ["from", "to", "prefix", "all"], conflicts_with_all = ["from", "to", "prefix"])]
     pub(crate) key: Option<String>,
@@ -257,6 +272,8 @@ pub(crate) struct TablesArgs {
 pub(crate) struct CreateArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) force: ForceArgs,
     /// How the table is laid out
     #[arg(long, value_enum, default_value_t = LayoutArg::Lsm)]
     pub(crate) layout: LayoutArg,
@@ -300,6 +317,8 @@ pub(crate) struct CreateArgs {
 pub(crate) struct DropArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) force: ForceArgs,
 }
 
 /// Show the tree shape of tables: how many trees of what size a read must search

@@ -1,12 +1,12 @@
 //! `get`, `put`, `merge` and `delete`: one entry, several, or those of a range.
 
 use crate::access::{Bounds, Changes, Reader};
-use crate::args::{CommitArgs, DeleteArgs, GetArgs, MergeArgs, PutArgs, RangeArgs, TableArgs};
+use crate::args::{CommitArgs, DeleteArgs, ForceArgs, GetArgs, MergeArgs, PutArgs, RangeArgs, TableArgs};
 use crate::escape::{escape, one_line};
 use crate::failure::{Absent, Usage};
 use crate::output::{Form, Output, Values, argument};
 use crate::scan::bounds;
-use crate::store::{close_after, look_at_table, open_to_commit, refuse_member, table};
+use crate::store::{close_after, look_at_table, open_to_commit, refuse_documents, refuse_member, table};
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::json;
 use spinney::{Batch, Table};
@@ -74,7 +74,7 @@ pub(crate) fn put(args: &PutArgs) -> Result<()> {
             value
         }
     };
-    commit(&args.table, &args.commit, |batch, table| put_to(batch, table, args, &value))
+    commit(&args.table, &args.force, &args.commit, |batch, table| put_to(batch, table, args, &value))
 }
 
 /// Puts an entry with this value.
@@ -90,7 +90,7 @@ pub(crate) fn put_to(to: &mut dyn Changes, table: &Table, args: &PutArgs, value:
 /// Merges an operand into an entry.
 pub(crate) fn merge(args: &MergeArgs) -> Result<()> {
     argument(&args.key, args.escape)?;
-    commit(&args.table, &args.commit, |batch, table| merge_to(batch, table, args))
+    commit(&args.table, &args.force, &args.commit, |batch, table| merge_to(batch, table, args))
 }
 
 /// As [`merge`] into a table that is open.
@@ -120,7 +120,7 @@ pub(crate) fn number(text: &str) -> Result<[u8; 8]> {
 /// Deletes an entry, or those of a range.
 pub(crate) fn delete(args: &DeleteArgs, out: &mut Output) -> Result<()> {
     let wanted = deleted(args)?;
-    commit(&args.table, &args.commit, |batch, table| delete_from(batch, table, args, &wanted))?;
+    commit(&args.table, &args.force, &args.commit, |batch, table| delete_from(batch, table, args, &wanted))?;
     print_deleted(args, out)
 }
 
@@ -177,9 +177,15 @@ pub(crate) fn print_deleted(args: &DeleteArgs, out: &mut Output) -> Result<()> {
 }
 
 /// Commits a change of a table that is there.
-fn commit(args: &TableArgs, how: &CommitArgs, change: impl FnOnce(&mut Batch, &Table) -> Result<()>) -> Result<()> {
+fn commit(
+    args: &TableArgs,
+    force: &ForceArgs,
+    how: &CommitArgs,
+    change: impl FnOnce(&mut Batch, &Table) -> Result<()>,
+) -> Result<()> {
     close_after(open_to_commit(&args.db, how)?, |db| {
         refuse_member(db)?;
+        refuse_documents(db, &args.table, force.force)?;
         let mut batch = Batch::new();
         change(&mut batch, &table(db, &args.table)?)?;
         Ok(db.write_with(&batch, how.durability.into())?)

@@ -6,6 +6,7 @@ use crate::failure::Usage;
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use spinney::{Database, DatabaseBuilder, Options, Table};
+use spinney_document::catalog::settle::is_of_documents;
 use spinney_document::catalog::{MEMBER_TABLE, is_of_member};
 use spinney_lab::progress;
 use std::fs;
@@ -61,7 +62,21 @@ pub(crate) fn refuse_member(db: &Database) -> Result<()> {
     if is_of_member(db)? {
         let what = format!(
             "the database is of a member of a replica set, and the others would not hear of the change: connect to the \
-             set and change it there (to make a database of its own of it, drop its table `{MEMBER_TABLE}`)"
+             set and change it there (to make a database of its own of it, drop its table `{MEMBER_TABLE}` with --force)"
+        );
+        return Err(Usage(what).into());
+    }
+    Ok(())
+}
+
+/// Refuses to change a table that holds the documents of a database, unless that is forced: a document, its indexes,
+/// the counts and the log of changes must agree, and a table knows nothing of them.
+pub(crate) fn refuse_documents(db: &Database, table: &str, forced: bool) -> Result<()> {
+    if !forced && is_of_documents(db, table)? {
+        let what = format!(
+            "table `{}` is part of a document database: change its documents with a client of `spinney serve`, or with \
+             `spinney doc`; --force changes the table all the same, and leaves indexes and counts as they are",
+            one_line(table)
         );
         return Err(Usage(what).into());
     }

@@ -4,7 +4,7 @@ use crate::args::{CreateArgs, DropArgs, LayoutArg, TablesArgs};
 use crate::escape::one_line;
 use crate::failure::Usage;
 use crate::output::Output;
-use crate::store::{in_new_or_old, look, with_table};
+use crate::store::{in_new_or_old, look, refuse_documents, with_table};
 use anyhow::{Result, bail};
 use serde_json::json;
 use spinney::{Database, Options, Shape, Table, TableOptions};
@@ -118,6 +118,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<()> {
 pub(crate) fn create_in(db: &Database, args: &CreateArgs) -> Result<()> {
     let options = options(args)?;
     let name = &args.table.table;
+    refuse_documents(db, name, args.force.force)?;
     if let Some(table) = db.table(name)? {
         let TableOptions { layout, logged, .. } = table.options();
         let (name, log) = (one_line(name), if *logged { "" } else { ", without redo log" });
@@ -170,5 +171,11 @@ fn options(args: &CreateArgs) -> Result<TableOptions> {
 
 /// Drops a table and all in it.
 pub(crate) fn drop(args: &DropArgs) -> Result<()> {
-    with_table(&args.table, |db, table| Ok(db.drop_table(table.name())?))
+    with_table(&args.table, |db, table| drop_in(db, table, args))
+}
+
+/// As [`drop`] in a database that is open.
+pub(crate) fn drop_in(db: &Database, table: &Table, args: &DropArgs) -> Result<()> {
+    refuse_documents(db, table.name(), args.force.force)?;
+    Ok(db.drop_table(table.name())?)
 }

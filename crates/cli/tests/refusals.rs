@@ -201,7 +201,7 @@ fn the_database_of_a_member_of_a_replica_set_is_read_and_not_changed() {
     place.ok(&["create", "db", "other"]);
     place.ok(&["dump", "db", "-o", "dump"]);
     // The table that a member has.
-    place.ok(&["create", "db", "replica"]);
+    place.ok(&["create", "db", "replica", "--force"]);
     for changes in [
         &["doc", "import", "db", "shop.things", &documents][..],
         &["load", "db", "other", "--tsv", &entries, "--columns", "k,v", "--key", "k", "--value", "v"],
@@ -214,6 +214,37 @@ fn the_database_of_a_member_of_a_replica_set_is_read_and_not_changed() {
     }
     assert_eq!(place.ok(&["doc", "find", "db", "shop.things"]).trim(), "{\"_id\":1}");
     assert_eq!(place.count("other"), 0);
-    place.ok(&["drop", "db", "replica"]);
+    place.ok(&["drop", "db", "replica", "--force"]);
     place.ok(&["put", "db", "other", "k", "v"]);
+}
+
+/// `put`, `delete` and `drop` took the tables of a document database for tables like others: one command ended all
+/// documents, and verify found nothing.
+#[test]
+fn tables_of_documents_are_changed_only_by_force() {
+    let place = Place::loaded("lsm");
+    place.file("docs.jsonl", "{\"_id\": 1}\n{\"_id\": 2}\n");
+    place.ok(&["doc", "import", "docs", "app.c", "docs.jsonl"]);
+    let count = || place.ok(&["doc", "find", "docs", "app.c", "{}"]).lines().count();
+    let tables = place.ok(&["tables", "docs"]);
+    let tables: Vec<&str> = tables.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(tables.contains(&"catalog") && tables.len() > 1, "{tables:?}");
+    for table in &tables {
+        for command in [
+            vec!["put", "docs", table, "key", "value"],
+            vec!["delete", "docs", table, "--all"],
+            vec!["drop", "docs", table],
+            vec!["load", "docs", table, "--jsonl", "docs.jsonl", "--key", "_id"],
+        ] {
+            let message = place.refused(&command);
+            assert!(message.contains("part of a document database") && message.contains("--force"), "{message}");
+        }
+    }
+    assert_eq!(count(), 2);
+    // A table of the program's own is none of them.
+    place.ok(&["create", "docs", "own"]);
+    place.ok(&["put", "docs", "own", "key", "value"]);
+    let table = tables.iter().find(|table| table.starts_with("c-")).unwrap();
+    place.ok(&["delete", "docs", table, "--all", "--force"]);
+    assert_eq!(count(), 0);
 }

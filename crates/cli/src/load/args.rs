@@ -1,7 +1,7 @@
 //! The arguments of `load`.
 
 use super::fields::{self, KeyFields, parse_columns, parse_key, parse_path};
-use crate::args::{CommitArgs, LayoutArg, TableArgs, number_within};
+use crate::args::{CommitArgs, ForceArgs, LayoutArg, TableArgs, number_within};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +35,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct LoadArgs {
     #[command(flatten)]
     pub(super) table: TableArgs,
+    #[command(flatten)]
+    pub(super) force: ForceArgs,
     #[command(flatten)]
     pub(super) input: InputArgs,
     /// The fields of a row that are its key

@@ -22,7 +22,7 @@ use crate::escape::one_line;
 use crate::failure::{self, Incomplete, Usage};
 use crate::input::Input;
 use crate::output::{Output, argument};
-use crate::store::{in_new_or_old, log_options, refuse_inside, refuse_member};
+use crate::store::{in_new_or_old, log_options, refuse_documents, refuse_inside, refuse_member};
 use anyhow::{Context as _, Error, Result, anyhow, bail};
 use args::LoadArgs;
 use indicatif::ProgressBar;
@@ -96,6 +96,7 @@ pub(crate) fn run(args: &LoadArgs, out: &mut Output) -> Result<()> {
     let shown = one_line(&args.table.table);
     let (loaded, layout, skipped) = in_new_or_old(&args.table.db, log_options(&args.commit), |db| {
         refuse_member(db)?;
+        refuse_documents(db, &args.table.table, args.force.force)?;
         let (table, made) = table(db, args)?;
         let mut loaded = Loaded::default();
         let done = load(args, db, &table, (input, separator), stop, &mut loaded, out);

@@ -3,11 +3,11 @@
 use super::args::ShellCommand;
 use super::line::{Line, parse};
 use crate::access::{Changes, Reader};
-use crate::args::{CommitArgs, PutArgs, TableArgs};
+use crate::args::{CommitArgs, ForceArgs, PutArgs, TableArgs};
 use crate::command::Command;
 use crate::escape::one_line;
 use crate::output::{Output, argument};
-use crate::store::{refuse_member, table};
+use crate::store::{refuse_documents, refuse_member, table};
 use crate::{entries, maintenance, scan, shape, stat, tables};
 use anyhow::{Context as _, Result, bail};
 use spinney::{Batch, Database, Isolation, Savepoint, Table, Transaction};
@@ -122,11 +122,11 @@ impl<'a> Session<'a> {
             }
             Command::Put(args) => self.put(args),
             Command::Merge(args) => {
-                let table = self.table(&args.table)?;
+                let table = self.table_to_change(&args.table, &args.force)?;
                 self.change(&args.commit, |to| entries::merge_to(to, &table, args))
             }
             Command::Delete(args) => {
-                let (table, what) = (self.table(&args.table)?, entries::deleted(args)?);
+                let (table, what) = (self.table_to_change(&args.table, &args.force)?, entries::deleted(args)?);
                 self.change(&args.commit, |to| entries::delete_from(to, &table, args, &what))?;
                 entries::print_deleted(args, out)
             }
@@ -134,7 +134,7 @@ impl<'a> Session<'a> {
                 bail!("tables are made and dropped outside of transactions: commit or roll back first")
             }
             Command::Create(args) => tables::create_in(db, args),
-            Command::Drop(args) => Ok(db.drop_table(self.table(&args.table)?.name())?),
+            Command::Drop(args) => tables::drop_in(db, &self.table(&args.table)?, args),
             Command::Tables(args) => tables::list_of(db, args.json, out),
             Command::Shape(args) => shape::run_on(db, args, out),
             Command::Stat(args) => stat::print(&db.stats(), args.json, args.prometheus, out),
@@ -147,7 +147,7 @@ impl<'a> Session<'a> {
     }
 
     fn put(&mut self, args: &PutArgs) -> Result<()> {
-        let table = self.table(&args.table)?;
+        let table = self.table_to_change(&args.table, &args.force)?;
         let Some(value) = &args.value else { bail!("the value is missing; one that is empty is ''") };
         let value = argument(value, args.escape)?;
         self.change(&args.commit, |to| entries::put_to(to, &table, args, &value))
@@ -155,6 +155,11 @@ impl<'a> Session<'a> {
 
     fn table(&self, args: &TableArgs) -> Result<Table> {
         table(self.db, &args.table)
+    }
+
+    fn table_to_change(&self, args: &TableArgs, force: &ForceArgs) -> Result<Table> {
+        refuse_documents(self.db, &args.table, force.force)?;
+        self.table(args)
     }
 
     /// Reads in the transaction, or what is committed now.

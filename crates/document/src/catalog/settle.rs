@@ -14,6 +14,7 @@ use std::fmt;
 
 use spinney::{Batch, Table, prefix_range};
 
+use super::committer::MEMBER_TABLE;
 use super::counts::COUNTS;
 use super::index_spec::StorageSpec;
 use super::namespace::Namespace;
@@ -22,7 +23,9 @@ use super::record::is_record;
 use super::registry::next_number;
 use super::row::{self, NUMBER_KEY, Row};
 use super::state::Schema;
-use super::tables::{CATALOG, OWN_CATALOG, collection_table, index_table, is_ours, table_options};
+use super::tables::{
+    CATALOG, OWN_CATALOG, collection_table, index_table, is_ours, is_spill, own_number, table_options,
+};
 use crate::base::{Environment, Result};
 use crate::bson::Document;
 use crate::keys::encode_id;
@@ -75,6 +78,19 @@ pub fn has_documents(engine: &spinney::Database) -> Result<bool> {
         Some((key, row)) => is_record(key) || std::str::from_utf8(key).is_ok_and(|name| row::decode(name, row).is_ok()),
         None => engine.tables()?.iter().any(|table| is_ours(table.name())),
     })
+}
+
+/// Whether a table of an engine's database is part of its documents: the catalog, a collection, an index, what a
+/// pipeline has spilled, or what a member of a replica set stores beside them. A program's own tables are not.
+///
+/// # Errors
+/// Those of the engine.
+pub fn is_of_documents(engine: &spinney::Database, table: &str) -> Result<bool> {
+    let is_named_so = [CATALOG, OWN_CATALOG, MEMBER_TABLE].contains(&table)
+        || is_ours(table)
+        || own_number(table).is_some()
+        || is_spill(table);
+    Ok(is_named_so && has_documents(engine)?)
 }
 
 /// Brings the rows of a salvaged catalog and the engine's tables together. The database of documents must not be open.
