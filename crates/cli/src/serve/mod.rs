@@ -195,5 +195,8 @@ fn tell(args: &ServeArgs, db: &spinney_document::Database, running: &Running, ou
         };
         writeln!(out, "listening on {}: {at}", socket.address())?;
     }
+    for warning in running.warnings() {
+        writeln!(out, "warning: {} ({} {})", warning.what, warning.field.0, warning.field.1)?;
+    }
     Ok(out.flush()?)
 }

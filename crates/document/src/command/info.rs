@@ -77,7 +77,12 @@ fn get_log(call: &Call<'_>) -> Result<Reply> {
             reply.open_array("names").push("global").push("startupWarnings").close();
         }
         Some("startupWarnings") => {
-            reply.append("totalLinesWritten", 0).open_array("log").close();
+            let (lines, total) = call.state.startup_warnings.list();
+            reply.append("totalLinesWritten", count(total)).open_array("log");
+            lines.iter().for_each(|line| {
+                reply.push(line.as_str());
+            });
+            reply.close();
         }
         Some("global") => {
             let mut line = DocumentBuilder::new();

@@ -97,6 +97,8 @@ pub struct State {
     pub catch_up: OnceLock<Box<dyn CatchUp>>,
     /// The last lines of the log, which a server that logs adds to.
     pub lines: Arc<Lines>,
+    /// What an operator is warned of since the beginning, which a server that logs adds to.
+    pub startup_warnings: Arc<Lines>,
     /// When the service began, in milliseconds since 1970.
     pub started_ms: i64,
     /// What may be changed while the service runs.
@@ -142,6 +144,7 @@ impl State {
             others: OnceLock::new(),
             catch_up: OnceLock::new(),
             lines: Arc::default(),
+            startup_warnings: Arc::default(),
             started_ms,
             verbosity: Verbosity::default(),
             network: Network::default(),

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use spinney_document::bson::date::to_iso;
-use spinney_document::bson::{Document, DocumentBuilder, Value};
+use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use spinney_document::command::lines::Lines;
 
 use super::clock::now_ms;
@@ -26,8 +26,17 @@ pub enum Level {
 pub struct Log {
     json: bool,
     sink: Sink,
-    /// The last lines, which the command `getLog` shows.
-    lines: OnceLock<Arc<Lines>>,
+    /// What the command `getLog` shows.
+    kept: OnceLock<Kept>,
+}
+
+/// Where lines are kept that a client may ask for.
+#[derive(Debug)]
+struct Kept {
+    /// The last lines.
+    lines: Arc<Lines>,
+    /// Warnings of the beginning.
+    startup_warnings: Arc<Lines>,
 }
 
 #[derive(Debug)]
@@ -40,13 +49,13 @@ impl Log {
     /// A log on standard error, as JSON or as text.
     #[must_use]
     pub fn stderr(json: bool) -> Self {
-        Self { json, sink: Sink::Stderr, lines: OnceLock::new() }
+        Self { json, sink: Sink::Stderr, kept: OnceLock::new() }
     }
 
     /// A log in memory, for tests.
     #[must_use]
     pub fn memory(json: bool) -> Self {
-        Self { json, sink: Sink::Memory(Mutex::default()), lines: OnceLock::new() }
+        Self { json, sink: Sink::Memory(Mutex::default()), kept: OnceLock::new() }
     }
 
     /// What a log in memory holds.
@@ -58,18 +67,22 @@ impl Log {
         }
     }
 
-    /// Keeps the last lines there as well; only the first call counts.
-    pub fn keep_in(&self, lines: Arc<Lines>) {
-        drop(self.lines.set(lines));
+    /// Keeps the last lines there as well, and the warnings of the beginning; only the first call counts.
+    pub fn keep_in(&self, lines: Arc<Lines>, startup_warnings: Arc<Lines>) {
+        drop(self.kept.set(Kept { lines, startup_warnings }));
+    }
+
+    /// Writes a warning of the beginning of the server, which shells show to each client that asks for it.
+    pub fn startup_warning(&self, event: &str, fields: &[(&str, &str)]) {
+        self.warning(event, fields);
+        if let Some(kept) = self.kept.get() {
+            kept.startup_warnings.add(line_of(Level::Warning, "CONTROL", event, attributes_of(fields).view()));
+        }
     }
 
     /// Writes an event with its fields. A log that cannot be written is no reason to stop.
     pub fn event(&self, level: Level, event: &str, fields: &[(&str, &str)]) {
-        let mut attributes = DocumentBuilder::new();
-        for (name, value) in fields {
-            attributes.append(name.replace('\0', ""), *value);
-        }
-        let attributes = attributes.finish();
+        let attributes = attributes_of(fields);
         self.keep(level, "CONTROL", event, attributes.view());
         self.write(&if self.json { as_json(level, event, attributes.view()) } else { as_text(level, event, fields) });
     }
@@ -88,15 +101,10 @@ impl Log {
         }
     }
 
-    /// Keeps an event in the form in which MongoDB writes its log.
     fn keep(&self, level: Level, component: &str, event: &str, attributes: Document<'_>) {
-        let Some(lines) = self.lines.get() else { return };
-        let severity = if level == Level::Warning { "W" } else { "I" };
-        let connection = attributes.get("connection").map(|value| format!("conn{}", text_of(&value)));
-        let mut line = DocumentBuilder::new();
-        line.append("t", Value::DateTime(now_ms())).append("s", severity).append("c", component).append("id", 0);
-        line.append("ctx", connection.as_deref().unwrap_or("server")).append("msg", event).append("attr", attributes);
-        lines.add(line.finish().view().to_json());
+        if let Some(kept) = self.kept.get() {
+            kept.lines.add(line_of(level, component, event, attributes));
+        }
     }
 
     fn write(&self, line: &str) {
@@ -115,6 +123,25 @@ impl Log {
     pub fn warning(&self, event: &str, fields: &[(&str, &str)]) {
         self.event(Level::Warning, event, fields);
     }
+}
+
+/// The fields of an event as a document.
+fn attributes_of(fields: &[(&str, &str)]) -> DocumentBuf {
+    let mut attributes = DocumentBuilder::new();
+    for (name, value) in fields {
+        attributes.append(name.replace('\0', ""), *value);
+    }
+    attributes.finish()
+}
+
+/// An event in the form in which MongoDB writes its log.
+fn line_of(level: Level, component: &str, event: &str, attributes: Document<'_>) -> String {
+    let severity = if level == Level::Warning { "W" } else { "I" };
+    let connection = attributes.get("connection").map(|value| format!("conn{}", text_of(&value)));
+    let mut line = DocumentBuilder::new();
+    line.append("t", Value::DateTime(now_ms())).append("s", severity).append("c", component).append("id", 0);
+    line.append("ctx", connection.as_deref().unwrap_or("server")).append("msg", event).append("attr", attributes);
+    line.finish().view().to_json()
 }
 
 fn name(level: Level) -> &'static str {

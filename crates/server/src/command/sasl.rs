@@ -70,7 +70,13 @@ fn reply_of(payload: &[u8], done: bool) -> DocumentBuilder {
 fn failed(call: &Call<'_>, database: &str, user: &str, error: Error) -> Error {
     call.server.counters.refused.add(1);
     let connection = call.session.client.connection.to_string();
-    let fields = [("connection", connection.as_str()), ("user", user), ("db", database), ("why", error.message())];
+    let fields = [
+        ("connection", connection.as_str()),
+        ("address", &call.session.client.address),
+        ("user", user),
+        ("db", database),
+        ("why", error.message()),
+    ];
     call.server.log.warning("authentication failed", &fields);
     error
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use spinney_document::base::num::u64_of;
 use spinney_document::bson::{Document, DocumentBuf};
@@ -23,6 +24,13 @@ use spinney_wire::{Compressor, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, Message,
 
 /// The longest message of a client that has yet to log in.
 const STRANGER_BYTES_MAX: usize = 64 << 10;
+
+/// How long a connection stays whose client has sent nothing: drivers begin at once.
+const FIRST_MESSAGE: Duration = Duration::from_secs(60);
+
+/// How long a connection stays idle whose client has to log in and has not. Drivers watch a server by such connections:
+/// they send something every ten seconds unless they are told otherwise.
+const STRANGER_IDLE: Duration = Duration::from_secs(600);
 
 /// Why a connection ends.
 #[derive(Debug)]
@@ -56,9 +64,16 @@ struct Conversation<'s> {
 pub fn serve(server: &Server, session: &mut Session, channel: Channel) -> End {
     let mut conversation = Conversation { server, session, channel, next_id: 1 };
     let mut frames = Frames::new(&server.messages);
+    let mut is_first = true;
     loop {
         let stranger = server.settings.auth && conversation.session.logins.is_empty();
         let bytes_max = if stranger { STRANGER_BYTES_MAX } else { MESSAGE_BYTES_MAX };
+        frames.limit_wait(match stranger {
+            _ if is_first => Some(FIRST_MESSAGE),
+            true => Some(STRANGER_IDLE),
+            false => None,
+        });
+        is_first = false;
         let (header, body) = match frames.next(&mut conversation.channel, bytes_max) {
             Ok(Some(frame)) => frame,
             Ok(None) => return End::Closed,

@@ -10,7 +10,7 @@
 use std::io::{self, ErrorKind, Read};
 use std::time::{Duration, Instant};
 
-use spinney_document::Error;
+use spinney_document::{Error, ErrorCode};
 
 use crate::base::clock::monotonic;
 use crate::socket::Channel;
@@ -57,13 +57,20 @@ pub struct Frames<'m> {
     memory: &'m MessageMemory,
     /// What the buffer was given when it is longer than [`KEPT_BYTES`].
     hold: Option<Hold<'m>>,
+    /// Until when the next message must have come, if there is such a limit.
+    until: Option<Instant>,
 }
 
 impl<'m> Frames<'m> {
     /// A buffer without bytes, whose messages take the memory of all connections.
     #[must_use]
     pub const fn new(memory: &'m MessageMemory) -> Self {
-        Self { buffer: Vec::new(), start: 0, end: 0, memory, hold: None }
+        Self { buffer: Vec::new(), start: 0, end: 0, memory, hold: None, until: None }
+    }
+
+    /// Lets the next message take this long, from now to its last byte; nothing for as long as it takes.
+    pub fn limit_wait(&mut self, patience: Option<Duration>) {
+        self.until = patience.map(|patience| monotonic() + patience);
     }
 
     /// Waits for the next message: its header and its body; nothing when the client has closed the connection between
@@ -79,17 +86,23 @@ impl<'m> Frames<'m> {
         let head = self.buffer[self.start..].first_chunk().ok_or_else(|| io::Error::from(ErrorKind::UnexpectedEof))?;
         let header = Header::parse(head).map_err(Broken::Protocol)?;
         if header.len > bytes_max {
-            let what = format!("a message of {} bytes is too long for now", header.len);
-            return Err(Broken::Protocol(Error::new(spinney_document::ErrorCode::PROTOCOL_ERROR, what)));
+            return Err(too_long(header.len));
         }
         let mut wanted = header.len;
         if header.opcode == OpCode::Compressed {
             let head = header.len.min(HEADER_BYTES + COMPRESSED_HEAD_BYTES);
             self.fill_whole(channel, head)?;
-            wanted += promised_bytes(&self.buffer[self.start + HEADER_BYTES..self.start + head]);
+            let promised = promised_bytes(&self.buffer[self.start + HEADER_BYTES..self.start + head]);
+            if promised > bytes_max {
+                return Err(too_long(promised));
+            }
+            wanted += promised;
         }
         self.take_memory(wanted);
         self.fill_whole(channel, header.len)?;
+        if self.until.take().is_some() {
+            channel.set_read_timeout(None).map_err(Broken::Io)?;
+        }
         let (from, to) = (self.start + HEADER_BYTES, self.start + header.len);
         self.start = to;
         Ok(Some((header, &self.buffer[from..to])))
@@ -135,12 +148,22 @@ impl<'m> Frames<'m> {
         while self.end - self.start < len {
             self.make_room(len);
             let until = self.buffer.len().min(self.start + len.max(KEPT_BYTES));
+            if let Some(last) = self.until {
+                let left = last.saturating_duration_since(monotonic());
+                if left.is_zero() {
+                    return Err(io::Error::new(
+                        ErrorKind::TimedOut,
+                        "no message came in time and nobody has logged in",
+                    ));
+                }
+                channel.set_read_timeout(Some(if deadline.is_some() { left.min(STEP) } else { left }))?;
+            }
             match channel.read(&mut self.buffer[self.end..until]) {
                 Ok(0) if self.end == self.start => return Ok(false),
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(count) => self.end += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if deadline.is_some() && is_timeout(&error) => {}
+                Err(error) if (deadline.is_some() || self.until.is_some()) && is_timeout(&error) => {}
                 Err(error) => return Err(error),
             }
             if deadline.is_some_and(|deadline| monotonic() > deadline) && self.memory.is_short() {
@@ -190,6 +213,11 @@ impl<'m> Frames<'m> {
         self.buffer = Vec::new();
         self.hold = None;
     }
+}
+
+fn too_long(bytes: usize) -> Broken {
+    let what = format!("a message of {bytes} bytes is too long for now");
+    Broken::Protocol(Error::new(ErrorCode::PROTOCOL_ERROR, what))
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -334,6 +362,31 @@ mod tests {
             }
         });
         assert_eq!(memory.held(), 0);
+    }
+
+    /// 39 KB that unpack to 40 MB were read of sixty clients without a login at once.
+    #[test]
+    fn what_a_compressed_message_promises_is_limited_too() {
+        let (mut client, mut channel) = pair();
+        let header = Header { len: 100, request_id: 1, response_to: 0, opcode: OpCode::Compressed };
+        client.write_all(&header.to_bytes()).unwrap();
+        client.write_all(&2013_i32.to_le_bytes()).unwrap();
+        client.write_all(&70_000_i32.to_le_bytes()).unwrap();
+        client.write_all(&[0; 76]).unwrap();
+        assert!(matches!(Frames::new(&memory()).next(&mut channel, 65_536), Err(Broken::Protocol(_))));
+    }
+
+    #[test]
+    fn a_message_that_does_not_come_in_time_ends_the_wait() {
+        for sent in [0, 10, 100] {
+            let (mut client, mut channel) = pair();
+            let memory = memory();
+            let mut frames = Frames::new(&memory);
+            frames.limit_wait(Some(Duration::from_millis(30)));
+            client.write_all(&message(20_000)[..sent]).unwrap();
+            let error = frames.next(&mut channel, MESSAGE_BYTES_MAX).unwrap_err();
+            assert!(matches!(error, Broken::Io(error) if error.kind() == ErrorKind::TimedOut));
+        }
     }
 
     #[test]

@@ -112,7 +112,8 @@ fn run(server: &Server, transport: Arc<Transport>, tls: Option<&Tls>, seat: &Sea
     let channel = match channel {
         Ok(channel) => channel,
         Err(error) => {
-            server.log.warning("a connection failed", &[("connection", &number), ("error", &error.to_string())]);
+            let fields = [("connection", &*number), ("address", &address), ("error", &error.to_string())];
+            server.log.warning("a connection failed", &fields);
             return;
         }
     };

@@ -60,6 +60,15 @@ impl Listening {
         }
     }
 
+    /// Whether other machines can reach it.
+    pub(crate) fn is_public(&self) -> bool {
+        match self {
+            Self::Tcp(listener, _) => listener.local_addr().is_ok_and(|at| !at.ip().to_canonical().is_loopback()),
+            #[cfg(unix)]
+            Self::Unix(..) => false,
+        }
+    }
+
     /// Waits for a connection: its socket, the client's address, and whether it is of this machine.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod metrics;
 pub mod running;
 mod status;
 pub mod tls;
+pub mod warnings;
 
 pub use address::Listening;
 pub use running::{Running, start};

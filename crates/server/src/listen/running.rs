@@ -13,17 +13,21 @@ use super::accept::accept_all;
 use super::address::{Listening, wake};
 use super::follow::{follow, form};
 use super::http::{self, MoreMetrics};
+use super::warnings::{self, Warning};
+use crate::base::clock::monotonic;
 use crate::base::log::Log;
 use crate::command::spec::Command;
 use crate::command::table;
 use crate::state::history::STEP_MS;
 use crate::state::{Server, Settings, Standing};
 
-/// How long commands that run may go on when the server ends, before they are interrupted.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long commands that run may go on when the server ends, before they are interrupted: from the beginning of the
+/// end, of which a primary's wait for its successor is a part.
+const GRACE: Duration = Duration::from_secs(3);
 
-/// How long the end of a server waits for them then.
-const ENDING: Duration = Duration::from_secs(60);
+/// How long the end of a server waits for them then. What still waits, such as for the lock of a document, ends with
+/// the database, which commits nothing more for it.
+const ENDING: Duration = Duration::from_millis(1500);
 
 /// How long a primary that ends waits for another member to take over.
 const HANDOVER: Duration = Duration::from_secs(2);
@@ -39,29 +43,11 @@ const EXPIRY_STEP: Duration = Duration::from_secs(1);
 pub struct Running {
     server: Arc<Server>,
     listening: Vec<Arc<Listening>>,
+    /// What its log warned of when it began.
+    warnings: Vec<Warning>,
     threads: Vec<JoinHandle<()>>,
     /// Where metrics are told.
     metrics: Option<SocketAddr>,
-}
-
-/// Warns of a database whose cluster time is far ahead of the time of day.
-fn warn_of_times_ahead(server: &Server) {
-    let Some(ahead) = server.service.database().catalog().recorder().ahead() else { return };
-    let time = format!("Timestamp({}, {})", ahead.time.time, ahead.time.increment);
-    let what = match ahead.is_set_back {
-        true => {
-            "the cluster time of the database was more than a day ahead of the time of day, and was set back: resume \
-             tokens and times of before answer ChangeStreamHistoryLost (286), so change streams must be opened anew, and \
-             what follows them must copy the collections again; new events have times of today"
-        }
-        false => {
-            "the cluster time of the database is more than a day ahead of the time of day, and stays: the other members \
-             of the replica set have it too, and tokens go on; to have times of today, stop all members, let one be a \
-             database alone (spinney drop DIR replica), start it by itself, and begin a new set with it: tokens and \
-             times of before answer ChangeStreamHistoryLost (286) then"
-        }
-    };
-    server.log.warning(what, &[("time", &time)]);
 }
 
 /// Starts a server on sockets.
@@ -73,15 +59,23 @@ pub fn start(service: Service, settings: Settings, log: Log, sockets: Vec<Listen
     // A service that several servers have lists the commands of the first.
     drop(service.state().others.set(commands));
     let server = Arc::new(Server::new(service, settings, log));
-    warn_of_times_ahead(&server);
     let listening: Vec<_> = sockets.into_iter().map(Arc::new).collect();
+    let warnings = warnings::all(&server, listening.iter().map(|socket| &**socket));
+    for Warning { what, field: (name, value) } in &warnings {
+        server.log.startup_warning(what, &[(*name, value.as_str())]);
+    }
     if let Some(first) = listening.first() {
         server.topology.set_address(first.address());
     }
     // Dumps look for it: a database whose users are older has it before the first client connects.
     let stored = server.topology.standing() == Standing::Primary && stores_schema(&server);
-    let mut running =
-        Running { server: Arc::clone(&server), listening: listening.clone(), threads: Vec::new(), metrics: None };
+    let mut running = Running {
+        server: Arc::clone(&server),
+        listening: listening.clone(),
+        warnings,
+        threads: Vec::new(),
+        metrics: None,
+    };
     for socket in listening {
         let server = Arc::clone(&server);
         running.begin("accept", move || accept_all(&server, &socket))?;
@@ -180,6 +174,12 @@ impl Running {
         self.listening.iter().map(|socket| &**socket)
     }
 
+    /// What its log warned of when it began.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
     /// Waits until a client or [`Running::ask_to_end`] asks the server to end, at most for `time`; whether one did.
     #[must_use]
     pub fn wait(&self, time: Duration) -> bool {
@@ -191,8 +191,8 @@ impl Running {
         self.server.ending.ask();
     }
 
-    /// Takes no more connections, lets the commands that run end for five seconds, then interrupts them, and waits for
-    /// that up to a minute.
+    /// Takes no more connections, lets the commands that run end for three seconds, then interrupts them and closes the
+    /// connections whose clients do not read their replies, and waits for that up to one and a half.
     pub fn end(mut self) {
         self.finish();
     }
@@ -202,6 +202,7 @@ impl Running {
             return;
         }
         self.server.ending.ask();
+        let grace = monotonic() + GRACE;
         if let Some(replica) = self.server.replica() {
             replica.node.end(HANDOVER);
         }
@@ -210,11 +211,11 @@ impl Running {
         if let Some(address) = self.metrics {
             wake(address);
         }
-        if self.server.connections.end(GRACE) > 0 {
+        if self.server.connections.end(grace.saturating_duration_since(monotonic())) > 0 {
             let interrupted = self.server.service.state().operations.shut_down();
             self.server.log.info("commands interrupted at the end", &[("commands", &interrupted.to_string())]);
         }
-        let left = self.server.connections.end(ENDING);
+        let left = self.server.connections.break_off(ENDING);
         if left > 0 {
             self.server.log.warning("commands still run at the end", &[("connections", &left.to_string())]);
         }

@@ -2,18 +2,20 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
+use std::ops::DerefMut;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, ConnectionCommon, ServerConfig, ServerConnection, StreamOwned};
 use spinney_document::base::interrupt::Caller;
 
 use crate::auth::x509;
+use crate::base::clock::monotonic;
 use crate::socket::transport::Transport;
 
-/// How long the other side may take to agree on a key.
-const HANDSHAKE: Duration = Duration::from_secs(20);
+/// How long the other side may take to agree on a key, from the first byte to the last.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// A connection's bytes.
 #[derive(Debug)]
@@ -37,12 +39,8 @@ impl Channel {
     /// When the client speaks no TLS, takes too long or has no certificate that it should have; what the system says.
     pub fn secured(transport: Arc<Transport>, config: Arc<ServerConfig>) -> io::Result<Self> {
         let mut connection = ServerConnection::new(config).map_err(io::Error::other)?;
-        transport.set_read_timeout(Some(HANDSHAKE))?;
         let mut shared = Shared(transport);
-        while connection.is_handshaking() {
-            connection.complete_io(&mut shared)?;
-        }
-        shared.0.set_read_timeout(None)?;
+        shake_hands(&mut connection, &mut shared).map_err(of_client)?;
         Ok(Self::Tls(Box::new(StreamOwned::new(connection, shared))))
     }
 
@@ -56,12 +54,8 @@ impl Channel {
         name: ServerName<'static>,
     ) -> io::Result<Self> {
         let mut connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
-        transport.set_read_timeout(Some(HANDSHAKE))?;
         let mut shared = Shared(transport);
-        while connection.is_handshaking() {
-            connection.complete_io(&mut shared)?;
-        }
-        shared.0.set_read_timeout(None)?;
+        shake_hands(&mut connection, &mut shared)?;
         Ok(Self::TlsToServer(Box::new(StreamOwned::new(connection, shared))))
     }
 
@@ -117,6 +111,62 @@ impl spinney_replica::Stream for Channel {
             Transport::Unix(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "members connect by TCP")),
         }
     }
+}
+
+/// Agrees on a key within [`HANDSHAKE`]: each read waits for what is left of it, so that a peer that sends a byte now
+/// and then does not stay.
+fn shake_hands<Data>(
+    connection: &mut impl DerefMut<Target = ConnectionCommon<Data>>,
+    shared: &mut Shared,
+) -> io::Result<()> {
+    let until = monotonic() + HANDSHAKE;
+    while connection.is_handshaking() {
+        while connection.wants_write() {
+            connection.write_tls(shared)?;
+        }
+        if !connection.is_handshaking() {
+            break;
+        }
+        let left = until.saturating_duration_since(monotonic());
+        if left.is_zero() {
+            return Err(too_slow());
+        }
+        shared.0.set_read_timeout(Some(left))?;
+        match connection.read_tls(shared) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                return Err(too_slow());
+            }
+            Err(error) => return Err(error),
+        }
+        if let Err(error) = connection.process_new_packets() {
+            // The peer gets the alert, if it still listens.
+            drop(connection.write_tls(shared));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        }
+    }
+    while connection.wants_write() {
+        connection.write_tls(shared)?;
+    }
+    shared.0.set_read_timeout(None)
+}
+
+fn too_slow() -> io::Error {
+    let what = format!("the TLS handshake took longer than {} s", HANDSHAKE.as_secs());
+    io::Error::new(io::ErrorKind::TimedOut, what)
+}
+
+/// Why no key was agreed on with a client, in words for an operator.
+fn of_client(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let what = match inner {
+        Some(rustls::Error::InvalidMessage(_)) => "the client does not speak TLS: it must connect with tls=true",
+        Some(rustls::Error::NoCertificatesPresented) => "the client has shown no certificate, which --tls-ca asks for",
+        _ => return error,
+    };
+    io::Error::new(error.kind(), what)
 }
 
 /// What a read of an encrypted stream gave: a peer that hangs up without saying so has ended all the same, as messages

@@ -31,6 +31,16 @@ impl Transport {
         });
     }
 
+    /// Ends reads and writes.
+    pub fn close(&self) {
+        // As above.
+        drop(match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.shutdown(Shutdown::Both),
+        });
+    }
+
     /// Whether the other side has closed the connection, as far as is known here. Only while nobody reads or writes.
     pub fn is_closed(&self) -> bool {
         match self {

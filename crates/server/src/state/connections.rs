@@ -101,4 +101,17 @@ impl Connections {
         while !open.sockets.is_empty() && !self.closed.wait_until(&mut open, until).timed_out() {}
         u64_of(open.sockets.len())
     }
+
+    /// Closes the connections that are left, so that a reply ends whose client does not read it, and waits for them at
+    /// most for `time`; how many are left.
+    pub fn break_off(&self, time: Duration) -> u64 {
+        let until = monotonic() + time;
+        // A command that was interrupted writes its reply first.
+        let reply = until.checked_sub(time / 2).unwrap_or(until);
+        let mut open = self.open.lock();
+        while !open.sockets.is_empty() && !self.closed.wait_until(&mut open, reply).timed_out() {}
+        open.sockets.values().for_each(|transport| transport.close());
+        while !open.sockets.is_empty() && !self.closed.wait_until(&mut open, until).timed_out() {}
+        u64_of(open.sockets.len())
+    }
 }

@@ -65,7 +65,8 @@ impl Server {
             Ok(command) => slow.slow(command.view()),
             Err(error) => slow.warning("a command cannot be profiled", &[("error", error.message())]),
         }));
-        log.keep_in(Arc::clone(&service.state().lines));
+        let state = service.state();
+        log.keep_in(Arc::clone(&state.lines), Arc::clone(&state.startup_warnings));
         let status = settings.replica.as_ref().map(|replica| replica.node.status());
         if let Some(replica) = &settings.replica {
             let follower = Follower::new(Arc::clone(replica), service.database().clone());

@@ -85,3 +85,39 @@ fn the_deepest_documents_filters_and_expressions_fit_on_the_stack() {
     }
     client.ok("admin", r#"{"ping": 1}"#);
 }
+
+/// A client that asked for much and did not read its reply kept the server from its end for a minute.
+#[test]
+fn a_client_that_does_not_read_does_not_delay_the_end() {
+    let mut server = TestServer::new(|_| {});
+    let mut client = server.client();
+    let text = "x".repeat(1 << 20);
+    for id in 0..12 {
+        client.ok("app", &format!(r#"{{"insert": "c", "documents": [{{"_id": {id}, "text": "{text}"}}]}}"#));
+    }
+    let find = DocumentBuf::from_json(r#"{"find": "c", "$db": "app"}"#).unwrap();
+    for _ in 0..8 {
+        client.send_body(OpCode::Message, &[&[0; 5][..], find.as_bytes()].concat());
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let began = std::time::Instant::now();
+    server.end();
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_server_that_all_may_use_warns_of_it() {
+    let public = |_: &tempfile::TempDir| vec![spinney_server::Listening::tcp("0.0.0.0:0").unwrap()];
+    for auth in [false, true] {
+        let server = TestServer::with_sockets(|settings| settings.auth = auth, public);
+        let warnings = server.running.as_ref().unwrap().warnings();
+        assert_eq!(warnings.len(), usize::from(!auth), "{warnings:?}");
+        assert_eq!(server.log().contains("Access control is not enabled"), !auth);
+        if !auth {
+            let reply = server.client().ok("admin", r#"{"getLog": "startupWarnings"}"#);
+            assert!(reply.view().to_json().contains("0.0.0.0:"), "{}", reply.view().to_json());
+        }
+    }
+    let server = TestServer::new(|_| {});
+    assert!(server.running.as_ref().unwrap().warnings().is_empty());
+}

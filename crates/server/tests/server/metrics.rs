@@ -65,3 +65,22 @@ fn the_page_needs_nothing_but_its_json_and_that_tells_no_values() {
     assert!(later.contains(r#""samples":[]"#), "{later}");
     server.end();
 }
+
+/// One connection that sent a byte now and then kept the page, metrics and health from everybody else: requests were
+/// answered one after the other, with patience for each read.
+#[test]
+fn slow_clients_hold_up_nobody() {
+    let mut server = TestServer::new(|_| {});
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    server.running.as_mut().unwrap().serve_metrics(listener, Box::new(String::new)).unwrap();
+    // More than are answered at a time.
+    let mut slow: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+    // One that was closed for others refuses.
+    slow.iter_mut().for_each(|stream| drop(stream.write_all(b"G")));
+    assert!(get(address, "GET /health HTTP/1.0\r\n\r\n").ends_with("\r\n\r\nok\n"));
+    let began = std::time::Instant::now();
+    server.end();
+    assert!(began.elapsed().as_secs() < 4, "{:?}", began.elapsed());
+    drop(slow);
+}
