@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::codes::ErrorCode;
 use super::error::{Error, Result};
@@ -146,6 +146,12 @@ pub fn wait<T>(mut attempt: impl FnMut(Duration) -> Option<T>) -> Result<T> {
         }
         check()?;
     }
+}
+
+/// Lets the thread rest for so long.
+pub fn rest(time: Duration) {
+    let (lock, never) = (Mutex::new(()), Condvar::new());
+    never.wait_for(&mut lock.lock(), time);
 }
 
 /// A thread's work for an operation, until it is dropped.

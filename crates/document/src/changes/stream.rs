@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use spinney::{ChangeFeed, Commit, ErrorKind, Kind, TableId};
 
@@ -12,11 +13,19 @@ use super::names::{find_name, look_up};
 use super::options::StreamOptions;
 use super::token::{Place, ResumeToken, TokenKind};
 use crate::aggregate::{Pipeline, Run};
-use crate::base::{Error, ErrorCode, Interrupt, Result};
+use crate::base::{Error, ErrorCode, Interrupt, Result, interrupt};
 use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuf, Timestamp};
 use crate::catalog::Namespace;
 use crate::database::Database;
 use crate::notes::{ChangeNote, Note};
+
+/// How long a stream rests that was woken by commits which were none of its own: not at first, then longer each time, so
+/// that many streams beside many commits do not take the processor.
+const REST_MIN: Duration = Duration::from_millis(1);
+const REST_MAX: Duration = Duration::from_millis(100);
+
+/// What a commit counts for as work of the operation that reads it.
+const COMMIT_WORK: usize = 32;
 
 /// What a stream is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +61,6 @@ pub struct ChangeStream {
     last: Option<ResumeToken>,
     /// The collections of tables, as of the commit that is read.
     names: HashMap<TableId, Option<Named>>,
-    interrupt: Option<Arc<Interrupt>>,
     is_over: bool,
 }
 
@@ -102,7 +110,6 @@ impl ChangeStream {
             pending: VecDeque::new(),
             last: None,
             names: HashMap::new(),
-            interrupt: None,
             is_over: false,
         })
     }
@@ -123,7 +130,7 @@ impl ChangeStream {
             if self.is_over {
                 return Ok(None);
             }
-            self.interrupt.iter().try_for_each(|interrupt| interrupt.check())?;
+            interrupt::work(COMMIT_WORK)?;
             let Some(commit) = self.poll()? else { return Ok(None) };
             self.take(&commit)?;
         }
@@ -134,24 +141,29 @@ impl ChangeStream {
     ///
     /// # Errors
     /// As [`Self::advance`]; `Interrupted` (11601).
-    pub fn wait(&mut self, until_ms: i64, interrupt: &Interrupt) -> Result<()> {
+    pub fn wait(&mut self, until_ms: i64, operation: &Interrupt) -> Result<()> {
         let environment = Arc::clone(self.database.environment());
         let engine = self.database.engine().clone();
-        let _waking = interrupt.waking(move || engine.wake_feeds());
+        let _waking = operation.waking(move || engine.wake_feeds());
         let catalog = Arc::clone(self.database.catalog());
         let _waiting = catalog.recorder().waiting();
+        let mut rest = Duration::ZERO;
         while !self.is_over {
             if self.has_ready()? {
                 return Ok(());
             }
             // Before all that is looked at, so that nothing comes unnoticed between the look and the sleep.
             let seen = self.feed.news();
-            interrupt.check()?;
+            operation.check()?;
             let left = until_ms.saturating_sub(environment.now_ms());
             let Ok(left @ 1..) = u64::try_from(left) else { return Ok(()) };
             match self.poll()? {
                 Some(commit) => self.take(&commit)?,
-                None => self.feed.wait_for_news(seen, interrupt.patience(left)),
+                None => {
+                    self.feed.wait_for_news(seen, operation.patience(left));
+                    interrupt::rest(rest.min(operation.patience(left)));
+                    rest = (rest * 2).clamp(REST_MIN, REST_MAX);
+                }
             }
         }
         Ok(())
@@ -166,11 +178,6 @@ impl ChangeStream {
         }
         self.database.engine().sync()?;
         self.feed.poll().map_err(of_feed)
-    }
-
-    /// The stream ends early by this from now on.
-    pub fn watch(&mut self, interrupt: &Arc<Interrupt>) {
-        self.interrupt = Some(Arc::clone(interrupt));
     }
 
     /// Whether the stream has given its last event.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
 use spinney::Durability;
 
 use super::prepare::{Prepared, prepare, stamped};
@@ -295,8 +294,6 @@ pub fn transact<T>(
 /// Waits before another try: not at all at first, then up to 20 ms.
 fn pause(tries: u32) {
     if tries > 2 {
-        let wait = Duration::from_micros(100 << tries.min(8)).min(Duration::from_millis(20));
-        let (lock, never) = (Mutex::new(()), Condvar::new());
-        never.wait_for(&mut lock.lock(), wait);
+        interrupt::rest(Duration::from_micros(100 << tries.min(8)).min(Duration::from_millis(20)));
     }
 }

@@ -1,7 +1,5 @@
 //! Change streams as cursors of `aggregate`.
 
-use std::sync::Arc;
-
 use super::call::{Call, Reply};
 use super::cursors::{Cursor, Source};
 use super::generic::ReadLevel;
@@ -117,10 +115,6 @@ fn watched(call: &Call<'_>, all: bool) -> Result<(Watched, String)> {
 impl Source for ChangeStream {
     fn advance(&mut self) -> Result<Option<DocumentBuf>> {
         Self::advance(self)
-    }
-
-    fn watch(&mut self, interrupt: &Arc<Interrupt>) {
-        Self::watch(self, interrupt);
     }
 
     fn is_done(&self) -> bool {

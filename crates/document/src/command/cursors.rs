@@ -21,9 +21,6 @@ pub trait Source: Send + Debug {
     /// Those of the query; nothing follows an error.
     fn advance(&mut self) -> Result<Option<DocumentBuf>>;
 
-    /// The search for the next documents ends early by this from now on.
-    fn watch(&mut self, _interrupt: &Arc<Interrupt>) {}
-
     /// Whether it is known that nothing follows, without looking for it.
     fn is_done(&self) -> bool {
         false

@@ -102,7 +102,6 @@ fn next_batch(call: &Call<'_>, cursor: &mut Cursor, reply: &mut DocumentBuilder)
         // It limits the wait.
         call.interrupt.limit(0);
     }
-    cursor.source.watch(&call.interrupt);
     let size = call.count("batchSize").filter(|size| *size > 0).unwrap_or(u64::MAX);
     let before = reply.len();
     let finished = cursor.fill(reply, size, || call.check())?;

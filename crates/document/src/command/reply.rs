@@ -24,7 +24,6 @@ pub struct FirstBatch {
 pub fn first_batch(call: &Call<'_>, mut cursor: Cursor, batch: FirstBatch) -> Result<Reply> {
     let mut reply = DocumentBuilder::with_buffer(Vec::with_capacity(4096));
     reply.open_document("cursor").open_array("firstBatch");
-    cursor.source.watch(&call.interrupt);
     let size = batch.size.unwrap_or(FIRST_BATCH_MAX);
     let finished = cursor.fill(&mut reply, size, || call.check())?;
     reply.close();
