@@ -148,6 +148,12 @@ pub fn wait<T>(mut attempt: impl FnMut(Duration) -> Option<T>) -> Result<T> {
     }
 }
 
+/// Does what clears up behind an operation, whether that was ended or not.
+pub fn shielded<T>(body: impl FnOnce() -> T) -> T {
+    let _working = Working(CURRENT.take());
+    body()
+}
+
 /// Lets the thread rest for so long.
 pub fn rest(time: Duration) {
     let (lock, never) = (Mutex::new(()), Condvar::new());

@@ -14,7 +14,7 @@ use super::registry::Catalog;
 use super::same_index::is_there;
 use super::state::{CollectionState, Index, IndexBuild, Schema};
 use super::tables::index_table;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Result, interrupt};
 
 /// The most indexes of a collection, with that of `_id`.
 const INDEXES_MAX: usize = 64;
@@ -106,7 +106,8 @@ impl Catalog {
                 let _changing = self.begin_change()?;
                 self.add_index(state, &mut changed, &old.spec, true)?
             };
-            let filled = fill(&new).inspect_err(|_| drop(self.drop_table(&index_table(new.number))))?;
+            let give_up = || interrupt::shielded(|| self.drop_table(&index_table(new.number)));
+            let filled = fill(&new).inspect_err(|_| drop(give_up()))?;
             changed.indexes.pop();
             changed.indexes[at] = new;
             let _changing = self.begin_change()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::handle::{Collection, WriteOptions};
 use crate::base::num::u64_of;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Result, interrupt};
 use crate::bson::{Document, DocumentBuf, Value};
 use crate::catalog::{CollectionOptions, CollectionState, Entry, Namespace, Schema};
 
@@ -52,7 +52,7 @@ impl Collection {
         let target = self.other(state);
         let done = catalog.replace(&temporary, &name, || self.copy_to(&target));
         if done.is_err() {
-            catalog.drop_namespace(&temporary)?;
+            interrupt::shielded(|| catalog.drop_namespace(&temporary))?;
         }
         done
     }

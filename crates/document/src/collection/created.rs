@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::Result;
+use crate::base::{Result, interrupt};
 use crate::bson::DocumentBuf;
 use crate::catalog::{Catalog, CollectionState, Namespace};
 
@@ -59,6 +59,6 @@ impl Created {
 impl Drop for Created {
     fn drop(&mut self) {
         // Tables that cannot be dropped are dropped at the next open.
-        self.catalog.drop_uncommitted(&self.collections).unwrap_or_default();
+        interrupt::shielded(|| self.catalog.drop_uncommitted(&self.collections)).unwrap_or_default();
     }
 }

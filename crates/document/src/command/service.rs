@@ -168,7 +168,7 @@ impl Service {
         let began_us = self.state.database.environment().monotonic_us();
         let mut call = self.call(command, request)?;
         let _running = self.begin(request, &call.interrupt, call.generic.session);
-        let _working = call.interrupt.begin();
+        let working = call.interrupt.begin();
         let done = enter_gate(&call).and_then(|_writing| dispatch(&mut call)).map_err(|error| call.placed(error)).map(
             |mut reply| {
                 if let Some(error) = call.write_concern_error() {
@@ -178,6 +178,7 @@ impl Service {
                 reply.finish()
             },
         );
+        drop(working);
         self.note(&call, began_us, &done);
         done
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::aggregate::Rows;
-use crate::base::{Environment, Error, ErrorCode, Result, System};
+use crate::base::{Environment, Error, ErrorCode, Result, System, interrupt};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, ObjectIds, ValueBuf};
 use crate::catalog::index_spec::ID_INDEX;
 use crate::catalog::{
@@ -292,7 +292,7 @@ impl Database {
             .and_then(|()| self.catalog.finish_indexes(collection.state(), &indexes));
         if let Err(error) = built {
             let numbers: Vec<_> = indexes.iter().map(|index| index.number).collect();
-            self.catalog.drop_indexes(collection.state(), &numbers)?;
+            interrupt::shielded(|| self.catalog.drop_indexes(collection.state(), &numbers))?;
             return Err(error);
         }
         drop(builds);

@@ -5,7 +5,7 @@
 
 use super::collections::Collections;
 use crate::aggregate::Rows;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Result, interrupt};
 use crate::bson::{Document, DocumentBuf};
 use crate::catalog::{CollectionOptions, Entry, IndexSpec, Namespace};
 use crate::collection::Collection;
@@ -42,7 +42,7 @@ pub(super) fn replace(collections: &Collections, namespace: &Namespace, rows: Ro
     let done =
         fill(collections, &collection, &indexes, rows).and_then(|()| catalog.rename(&temporary, namespace, true));
     if done.is_err() {
-        catalog.drop_namespace(&temporary)?;
+        interrupt::shielded(|| catalog.drop_namespace(&temporary))?;
     }
     done
 }

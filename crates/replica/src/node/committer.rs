@@ -90,6 +90,7 @@ impl Agreement {
     fn propose_commit(&self, commit: Pending) -> std::result::Result<(), spinney_document::Error> {
         let core = self.core()?;
         let term = self.term(&core)?;
+        interrupt::check()?;
         let prepared = commit.prepare()?;
         if prepared.record().len() > RECORD_BYTES_MAX {
             let what = format!("a commit of a replica set has up to {RECORD_BYTES_MAX} bytes");
