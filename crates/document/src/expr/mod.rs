@@ -20,7 +20,7 @@ pub use ops::accumulate::Deviation;
 pub(crate) use ops::array::count_of;
 pub use ops::logic::no_javascript;
 pub(crate) use ops::percentile::{PercentileSpec, percentile, percentile_at};
-pub use ops::summation::{RemovableSum, Sum};
+pub use ops::summation::{RemovableSum, Sum, TwoDoubles};
 pub use parser::Parser;
 pub use tree::{Env, Expression, Local};
 pub use value::Val;

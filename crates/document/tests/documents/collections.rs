@@ -417,6 +417,7 @@ fn a_database_is_dropped_by_few_commits_however_many_collections_it_has() {
     let commits = feed.by_ref().map(Result::unwrap).count();
     // The first 39 together, the insert, the last one, and the end of the database.
     assert_eq!(commits, 4);
+    drop((feed, busy));
     let db = reopened(db, &machine);
     assert_eq!((db.list_databases(), db.engine().tables().unwrap().len()), (vec!["apple".to_owned()], tables - 41));
     db.create_collection("app.c1", Document::empty()).unwrap();

@@ -108,8 +108,8 @@ fn rows(rng: &mut Rng, count: i32) -> Vec<DocumentBuf> {
                 0 => ValueBuf::from(Value::Null),
                 1 => Value::from("text").into(),
                 2 => Value::Double(0.1).into(),
-                3 => Value::Int64(1 << 40).into(),
-                4 => Value::Double(-2.5e9).into(),
+                3 => Value::Int64(70_000).into(),
+                4 => Value::Double(-2.5e5).into(),
                 number => Value::Int32(i32::try_from(number).unwrap()).into(),
             };
             let y = Value::Double(f64::from(i32::try_from(rng.in_range(0..9)).unwrap()) / 4.0);
@@ -244,12 +244,16 @@ fn windows_cost_as_much_as_their_documents() {
 fn the_memory_of_windows_is_counted_and_given_back() {
     let rows: Vec<_> = (0..2000).map(|id| doc! {"_id": id, "x": "0123456789".repeat(10).as_str()}).collect();
     let bytes: usize = rows.iter().map(|row| row.as_bytes().len()).sum();
-    let text = windowed("{'$push':'$x'}", "{'documents':[-500,500]}");
-    let refused = run_with(&text, &rows, Memory::new(2 * bytes + 50_000));
-    assert_eq!(refused.unwrap_err().code().number(), 292);
-    // The windows of small inputs fit, one after the other.
-    let text = windowed("{'$max':'$x'}", "{'documents':[-5,5]}");
-    assert_eq!(run_with(&text, &rows, Memory::new(2 * bytes + 200_000)).unwrap().len(), rows.len());
+    let of = |function: &str, window: &str| {
+        let done = run_with(&windowed(function, window), &rows, Memory::new(bytes + 75 * rows.len()));
+        done.map(|rows| rows.len()).map_err(|error| error.code().number())
+    };
+    assert_eq!(of("{'$push':'$x'}", "{'documents':[-500,500]}"), Err(292));
+    assert_eq!(of("{'$addToSet':'$_id'}", "{'documents':[-500,500]}"), Err(292));
+    // The windows fit, one after the other.
+    for function in ["{'$max':'$x'}", "{'$push':'$x'}", "{'$addToSet':'$x'}", "{'$sum':'$_id'}"] {
+        assert_eq!(of(function, "{'documents':[-5,5]}"), Ok(rows.len()), "{function}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The covariance of pairs of numbers, by running means, which pairs leave again.
 
+use super::moments::Moments;
 use crate::base::num::nearest_f64;
 use crate::bson::number::Number;
 use crate::bson::{Decimal128, Value, ValueBuf};
@@ -14,6 +15,9 @@ pub(super) struct Covariance {
     y: RemovableSum,
     /// The sum of the products of what pairs are apart from the means.
     products: RemovableSum,
+    /// The same from sums of many bits, which count once a pair has left: of the decimals the nearest doubles.
+    moments: Moments,
+    has_lost: bool,
     not_numbers: usize,
     infinite: (usize, usize),
     decimals: usize,
@@ -41,6 +45,7 @@ impl Covariance {
             self.count_not_finite((x, y), |count| *count += 1);
             return;
         }
+        self.moments.add(x.to_f64(), y.to_f64());
         // From the mean of x without the pair, and from that of y with it.
         let without = minus(x, self.mean(&self.x));
         self.count += 1;
@@ -59,6 +64,8 @@ impl Covariance {
             self.count_not_finite((x, y), |count| *count -= 1);
             return;
         }
+        self.moments.remove(x.to_f64(), y.to_f64());
+        self.has_lost = self.count > 1;
         if self.count == 1 {
             (self.count, self.x, self.y, self.products) = Default::default();
             return;
@@ -102,6 +109,9 @@ impl Covariance {
             _ if self.count < 2 => Value::Double(0.0).into(),
             (_, Some(special)) if self.decimals > 0 => Value::Decimal128(Decimal128::from_f64(special)).into(),
             (_, Some(special)) => Value::Double(special).into(),
+            (divisor, None) if self.has_lost && self.decimals == 0 => {
+                Value::Double(self.moments.apart() / nearest_f64(divisor)).into()
+            }
             (divisor, None) => match self.products.total() {
                 Value::Decimal128(total) => Value::Decimal128(total.divided_by(Decimal128::from(divisor))).into(),
                 total => Value::Double(total.as_f64().unwrap_or_default() / nearest_f64(divisor)).into(),

@@ -1,66 +1,44 @@
 //! A standard deviation that numbers leave again.
 
+use super::moments::Moments;
 use crate::base::num::nearest_f64;
-use crate::bson::number::Number;
 use crate::bson::{Value, ValueBuf};
-use crate::expr::RemovableSum;
 
-/// The standard deviation of numbers in a window: the sum of the squares of what they are apart from their mean is
-/// brought in line with each number that comes or goes (T. F. Chan, G. H. Golub, R. J. LeVeque 1983).
+/// The standard deviation of the numbers in a window.
 #[derive(Debug, Default)]
 pub(super) struct RemovableDeviation {
-    /// The finite numbers.
-    count: i64,
-    sum: RemovableSum,
-    squares: RemovableSum,
+    /// Of the finite numbers.
+    squares: Moments,
     not_finite: usize,
 }
 
 impl RemovableDeviation {
     /// Adds a number.
     pub(super) fn add(&mut self, number: f64) {
-        if !number.is_finite() {
-            self.not_finite += 1;
-            return;
+        match number.is_finite() {
+            true => self.squares.add(number, number),
+            false => self.not_finite += 1,
         }
-        self.change_squares(number, 1);
-        self.count += 1;
-        self.sum.add(Number::Double(number));
     }
 
     /// Removes a number that was added.
     pub(super) fn remove(&mut self, number: f64) {
-        if !number.is_finite() {
-            self.not_finite -= 1;
-            return;
-        }
-        if self.count == 1 {
-            (self.count, self.sum, self.squares) = Default::default();
-            return;
-        }
-        self.change_squares(number, -1);
-        self.count -= 1;
-        self.sum.remove(Number::Double(number));
-    }
-
-    /// A number comes, or goes for -1.
-    fn change_squares(&mut self, number: f64, by: i64) {
-        let (before, after) = (nearest_f64(self.count), nearest_f64(self.count + by));
-        if before > 0.0 {
-            let apart = before * number - self.sum.to_f64();
-            self.squares.add(Number::Double(apart * apart * nearest_f64(by) / (before * after)));
+        match number.is_finite() {
+            true => self.squares.remove(number, number),
+            false => self.not_finite -= 1,
         }
     }
 
     /// The deviation of a whole population or of a sample: null of too few numbers and while one is not finite, and the
     /// integer 0 of one number, or where rounding leaves less than nothing.
     pub(super) fn result(&self, of_sample: bool) -> ValueBuf {
-        let divisor = if of_sample { self.count - 1 } else { self.count };
+        let count = self.squares.count();
+        let divisor = if of_sample { count - 1 } else { count };
         if self.not_finite > 0 || divisor <= 0 {
             return Value::Null.into();
         }
-        let squares = self.squares.to_f64();
-        if squares < 0.0 || self.count == 1 {
+        let squares = self.squares.apart();
+        if squares < 0.0 || count == 1 {
             return Value::Int32(0).into();
         }
         Value::Double((squares / nearest_f64(divisor)).sqrt()).into()
@@ -91,5 +69,12 @@ mod tests {
         deviation.remove(4.0);
         deviation.add(1.0);
         assert_eq!(of(&deviation), [Some(0.0), None]);
+        for number in [1e200, 0.1, 0.1, 0.1] {
+            deviation.add(number);
+        }
+        assert_eq!(of(&deviation), [Some(f64::INFINITY); 2]);
+        deviation.remove(1e200);
+        deviation.remove(1.0);
+        assert_eq!(of(&deviation), [Some(0.0); 2]);
     }
 }

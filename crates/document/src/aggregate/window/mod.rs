@@ -8,6 +8,7 @@
 mod bounds;
 mod covariance;
 mod deviation;
+mod moments;
 mod moving;
 pub(super) mod parse;
 mod points;

@@ -186,21 +186,67 @@ const LARGE: f64 = f64::from_bits((1023 + 896) << 52);
 const LARGE_SCALE: f64 = f64::from_bits((1023 - 128) << 52);
 
 /// An unevaluated sum of two doubles, of which the first is the sum rounded to nearest (T. J. Dekker 1971, D. E. Knuth's
-/// TwoSum).
+/// TwoSum): some 106 bits.
 #[derive(Clone, Copy, Debug, Default)]
-struct TwoDoubles {
+pub struct TwoDoubles {
     sum: f64,
     rest: f64,
 }
 
 impl TwoDoubles {
+    /// The product of two numbers, exactly where it does not underflow.
+    #[must_use]
+    pub fn product(a: f64, b: f64) -> Self {
+        let sum = a * b;
+        Self { sum, rest: a.mul_add(b, -sum) }
+    }
+
+    /// Adds a number.
     #[inline]
-    fn add(&mut self, number: f64) {
+    pub fn add(&mut self, number: f64) {
         let total = self.sum + number;
         let of_number = total - self.sum;
         let rest = self.rest + ((self.sum - (total - of_number)) + (number - of_number));
         self.sum = total + rest;
         self.rest = rest - (self.sum - total);
+    }
+
+    /// The sum with another one.
+    #[must_use]
+    pub fn plus(mut self, other: Self) -> Self {
+        self.add(other.sum);
+        self.add(other.rest);
+        self
+    }
+
+    /// The same with the other sign.
+    #[must_use]
+    pub fn negated(self) -> Self {
+        Self { sum: -self.sum, rest: -self.rest }
+    }
+
+    /// The product with another one.
+    #[must_use]
+    pub fn times(self, other: Self) -> Self {
+        let mut product = Self::product(self.sum, other.sum);
+        product.add(self.sum * other.rest + self.rest * other.sum);
+        product
+    }
+
+    /// The quotient by a number.
+    #[must_use]
+    pub fn divided_by(self, divisor: f64) -> Self {
+        let quotient = self.sum / divisor;
+        let left = self.plus(Self::product(quotient, divisor).negated());
+        let mut divided = Self { sum: quotient, rest: 0.0 };
+        divided.add(left.to_f64() / divisor);
+        divided
+    }
+
+    /// The nearest double.
+    #[must_use]
+    pub fn to_f64(self) -> f64 {
+        self.sum + self.rest
     }
 }
 
