@@ -2,8 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -50,8 +50,10 @@ pub struct Interrupt {
     /// them; they order nothing.
     keys: AtomicU64,
     documents: AtomicU64,
-    /// How the first search of the operation is done.
-    plan: OnceLock<Summary>,
+    /// Microseconds for which the operation waited for something to happen that it does not bring about.
+    waited_us: AtomicU64,
+    /// How the first search of the operation is done, or of the statement of it that runs.
+    plan: Mutex<Option<Summary>>,
     /// Wakes the thread that runs the operation while it waits.
     waker: Mutex<Option<Waker>>,
 }
@@ -127,7 +129,7 @@ pub fn add_examined(keys: u64, documents: u64) {
 pub fn note_plan(plan: impl FnOnce() -> Summary) {
     CURRENT.with_borrow(|current| {
         if let Some(interrupt) = current {
-            interrupt.plan.get_or_init(plan);
+            interrupt.plan.lock().get_or_insert_with(plan);
         }
     });
 }
@@ -191,7 +193,8 @@ impl Interrupt {
             ending: AtomicBool::new(false),
             keys: AtomicU64::new(0),
             documents: AtomicU64::new(0),
-            plan: OnceLock::new(),
+            waited_us: AtomicU64::new(0),
+            plan: Mutex::new(None),
             waker: Mutex::default(),
         };
         this.limit(max_time_ms);
@@ -271,10 +274,28 @@ impl Interrupt {
         (self.keys.load(Ordering::Relaxed), self.documents.load(Ordering::Relaxed))
     }
 
+    /// Adds microseconds that the operation waited for others: they are no work, and its duration is shown without
+    /// them.
+    pub fn add_wait(&self, micros: u64) {
+        self.waited_us.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// How many microseconds the operation waited for others.
+    #[must_use]
+    pub fn waited_us(&self) -> u64 {
+        self.waited_us.load(Ordering::Relaxed)
+    }
+
     /// How the first search of the operation is done, if there was one.
     #[must_use]
-    pub fn plan(&self) -> Option<&Summary> {
-        self.plan.get()
+    pub fn plan(&self) -> Option<Summary> {
+        self.plan.lock().clone()
+    }
+
+    /// Takes the plan, so that the next statement of the operation notes its own.
+    #[must_use]
+    pub fn take_plan(&self) -> Option<Summary> {
+        self.plan.lock().take()
     }
 
     /// Whether somebody has asked the operation to end.

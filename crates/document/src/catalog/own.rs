@@ -23,8 +23,8 @@ use super::state::{CollectionState, Schema};
 use super::tables::{FIRST_OWN, OWN_CATALOG};
 use crate::base::{Error, ErrorCode, Result};
 
-/// What members have for themselves.
-const PROFILE: &str = "system.profile";
+/// The collection that each database and each member has for itself.
+pub const PROFILE: &str = "system.profile";
 
 /// Whether a collection is the profile of its database.
 #[must_use]

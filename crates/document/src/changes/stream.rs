@@ -24,6 +24,9 @@ use crate::notes::{ChangeNote, Note};
 const REST_MIN: Duration = Duration::from_millis(1);
 const REST_MAX: Duration = Duration::from_millis(100);
 
+/// How many milliseconds a commit that nothing has made durable stays unseen while a stream waits.
+const UNSEEN_MS_MAX: i64 = 500;
+
 /// What a commit counts for as work of the operation that reads it.
 const COMMIT_WORK: usize = 32;
 
@@ -59,6 +62,8 @@ pub struct ChangeStream {
     pending: VecDeque<(ResumeToken, DocumentBuf)>,
     /// Behind the last event that was given.
     last: Option<ResumeToken>,
+    /// When all commits were made durable for the stream, in milliseconds since 1970.
+    synced_ms: i64,
     /// The collections of tables, as of the commit that is read.
     names: HashMap<TableId, Option<Named>>,
     is_over: bool,
@@ -110,6 +115,7 @@ impl ChangeStream {
             pending: VecDeque::new(),
             last: None,
             names: HashMap::new(),
+            synced_ms,
             is_over: false,
         })
     }
@@ -144,7 +150,8 @@ impl ChangeStream {
     pub fn wait(&mut self, until_ms: i64, operation: &Interrupt) -> Result<()> {
         let environment = Arc::clone(self.database.environment());
         let engine = self.database.engine().clone();
-        let _waking = operation.waking(move || engine.wake_feeds());
+        let woken = engine.clone();
+        let _waking = operation.waking(move || woken.wake_feeds());
         let catalog = Arc::clone(self.database.catalog());
         let _waiting = catalog.recorder().waiting();
         let mut rest = Duration::ZERO;
@@ -160,11 +167,26 @@ impl ChangeStream {
             match self.poll()? {
                 Some(commit) => self.take(&commit)?,
                 None => {
-                    self.feed.wait_for_news(seen, operation.patience(left));
+                    let unseen = engine.log_end() > self.feed.resume_lsn();
+                    let most = if unseen { left.min(UNSEEN_MS_MAX.unsigned_abs()) } else { left };
+                    self.feed.wait_for_news(seen, operation.patience(most));
+                    if unseen {
+                        self.sync_when_due(environment.now_ms())?;
+                    }
                     interrupt::rest(rest.min(operation.patience(left)));
                     rest = (rest * 2).clamp(REST_MIN, REST_MAX);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Makes all commits durable, unless that was done a moment ago: a stream shows what is durable. Where commits are
+    /// acknowledged before, as with `--journal buffered` or a write concern of `j: false`, nothing else may do so.
+    fn sync_when_due(&mut self, now_ms: i64) -> Result<()> {
+        if now_ms.saturating_sub(self.synced_ms) >= UNSEEN_MS_MAX && !self.database.engine().is_read_only() {
+            self.synced_ms = now_ms;
+            self.database.engine().sync()?;
         }
         Ok(())
     }

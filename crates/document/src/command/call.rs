@@ -13,6 +13,7 @@ use super::request::Request;
 use super::scope::Scoped;
 use super::spec::{Access, Declaration, Privilege, Target};
 use super::state::State;
+use super::statement_log::StatementLog;
 use crate::base::{Error, ErrorCode, Interrupt, Need, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Fields, Timestamp, Value, long_of};
 use crate::catalog::{CollectionOptions, Entry, Namespace};
@@ -88,6 +89,8 @@ pub struct Call<'r> {
     pub scoped: Scoped,
     /// Whether a command that is explained is run as well.
     pub executes: bool,
+    /// What its statements did, while the database is profiled.
+    pub statements: StatementLog,
 }
 
 impl<'r> Call<'r> {
@@ -442,6 +445,7 @@ impl<'r> Call<'r> {
             txn_number,
             user: self.request.client.user.clone(),
             need: self.request.client.need.clone(),
+            client: self.request.client.origin(),
         }
     }
 

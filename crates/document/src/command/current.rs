@@ -2,15 +2,18 @@
 
 use super::call::{Call, Reply};
 use super::commands::Command;
+use super::cursors::IdleCursor;
 use super::generic;
 use super::operations::Operation;
 use super::parse::wrong_type;
 use super::query_settings::shape_hash_of;
 use super::spec::{Field, FieldType, Privilege, Target};
 use crate::base::{Error, ErrorCode, Need, On, Result};
+use crate::bson::date::to_iso;
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::Namespace;
 use crate::query::Filter;
+use crate::session::SessionId;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
@@ -123,6 +126,52 @@ pub(super) fn shown(call: &Call<'_>, operation: &Operation) -> DocumentBuf {
         shown.append("queryShapeHash", &hash);
     }
     shown.append("command", &operation.command).append("killPending", operation.interrupt.is_killed());
+    if let (Some(Value::Bool(false)), Some(number)) = (command.get("autocommit"), command.get("txnNumber")) {
+        let started_ms = call
+            .state
+            .sessions
+            .open()
+            .into_iter()
+            .find(|(id, open, _)| operation.session == Some(id.uuid) && number.as_exact_i64() == Some(*open));
+        append_transaction(call, &mut shown, number, started_ms.map_or(operation.started_ms, |(.., started)| started));
+    }
+    shown.finish()
+}
+
+/// Appends what is known of an open transaction.
+fn append_transaction(call: &Call<'_>, shown: &mut DocumentBuilder, number: Value<'_>, started_ms: i64) {
+    let open_ms = call.state.now_ms().saturating_sub(started_ms).max(0);
+    shown.open_document("transaction").open_document("parameters");
+    shown.append("txnNumber", number).append("autocommit", false).close();
+    shown
+        .append("startWallClockTime", &to_iso(started_ms))
+        .append("timeOpenMicros", open_ms.saturating_mul(1000))
+        .close();
+}
+
+/// A transaction that is open and in which no command runs.
+pub(super) fn idle_session(call: &Call<'_>, id: &SessionId, number: i64, started_ms: i64) -> DocumentBuf {
+    let mut shown = DocumentBuilder::new();
+    shown.append("type", "idleSession").append("host", &super::host::name()).append("desc", "inactive transaction");
+    shown.append("active", false).open_document("lsid").append("id", Value::Binary(4, &id.uuid)).close();
+    if let Some((database, user)) = id.user.split_once('.') {
+        shown.open_array("effectiveUsers").push_document().append("user", user).append("db", database).close().close();
+    }
+    append_transaction(call, &mut shown, Value::Int64(number), started_ms);
+    shown.finish()
+}
+
+/// A cursor that is open and of which no batch is fetched.
+pub(super) fn idle_cursor(cursor: &IdleCursor) -> DocumentBuf {
+    let mut shown = DocumentBuilder::new();
+    shown.append("type", "idleCursor").append("host", &super::host::name()).append("ns", &cursor.owner.namespace);
+    if let Some(session) = &cursor.owner.session {
+        shown.open_document("lsid").append("id", Value::Binary(4, session)).close();
+    }
+    shown.open_document("cursor").append("cursorId", cursor.id);
+    shown.append("lastAccessDate", Value::DateTime(cursor.used_ms)).append("noCursorTimeout", cursor.no_timeout);
+    shown.append("tailable", cursor.is_endless).append("awaitData", cursor.awaits_data);
+    shown.append("originatingCommand", &cursor.command).close();
     shown.finish()
 }
 

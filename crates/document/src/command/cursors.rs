@@ -105,6 +105,9 @@ pub struct Owner {
     pub user: Option<String>,
     /// What the command needed that opened the cursor, and each batch needs.
     pub need: Option<Arc<Need>>,
+    /// The machine of the client that opened it, and its user: when there are too many cursors, those of the client who
+    /// has most give way.
+    pub client: Arc<str>,
 }
 
 /// A cursor that no batch is fetched from now.
@@ -124,6 +127,8 @@ pub struct Cursor {
     pub command: DocumentBuf,
     /// A document that was too large for the batch before.
     pub kept: Option<DocumentBuf>,
+    /// What the message of an error begins with that a search meets for the first batch, as MongoDB has it.
+    pub while_running: String,
 }
 
 impl Cursor {
@@ -138,6 +143,7 @@ impl Cursor {
             left_ms: None,
             command,
             kept: None,
+            while_running: String::new(),
         }
     }
 
@@ -197,6 +203,25 @@ struct Slot {
     fetching: Option<Arc<Interrupt>>,
 }
 
+/// What is shown of a cursor of which no batch is fetched.
+#[derive(Clone, Debug)]
+pub struct IdleCursor {
+    /// Its id.
+    pub id: i64,
+    /// Who may use it.
+    pub owner: Owner,
+    /// When it was used last, in milliseconds since 1970.
+    pub used_ms: i64,
+    /// Whether it stays open for longer when it is not used.
+    pub no_timeout: bool,
+    /// Whether it stays open at the end of its documents.
+    pub is_endless: bool,
+    /// Whether `getMore` waits for documents.
+    pub awaits_data: bool,
+    /// The command that opened it.
+    pub command: DocumentBuf,
+}
+
 /// The open cursors of a service.
 #[derive(Debug, Default)]
 pub struct Cursors {
@@ -209,6 +234,7 @@ struct Slots {
     /// When idle cursors were looked for last, in milliseconds since 1970.
     swept_ms: i64,
     timed_out: u64,
+    gave_way: u64,
 }
 
 /// The limits of a registry, as the options of the service have them.
@@ -233,6 +259,8 @@ pub struct CursorCounts {
     pub no_timeout: u64,
     /// Cursors that were closed because they were not used.
     pub timed_out: u64,
+    /// Cursors that were closed because there were too many, and their client had most.
+    pub gave_way: u64,
 }
 
 /// Errors of connections and of members that change, behind which a change stream goes on.
@@ -243,14 +271,16 @@ const RESUMABLE: [i32; 17] =
 const SWEEP_MS: i64 = 1000;
 
 impl Cursors {
-    /// Keeps a cursor, and returns its id.
+    /// Keeps a cursor, and returns its id. When there are as many as there may be, the client who has most of them
+    /// loses those that it has not used for longest.
     ///
     /// # Errors
-    /// `OperationFailed` (96) when there are as many as there may be.
+    /// `OperationFailed` (96) when there are as many as there may be, and a batch is fetched of all of them.
     pub fn add(&self, cursor: Cursor, environment: &dyn Environment, limits: Limits) -> Result<i64> {
         let now = environment.now_ms();
         let mut slots = self.slots.lock();
         slots.sweep(now, limits);
+        let gone = if slots.open.len() >= limits.cursors_max { slots.give_way() } else { Vec::new() };
         if slots.open.len() >= limits.cursors_max {
             let what = format!("{} cursors are open, which is the limit", slots.open.len());
             return Err(Error::new(ErrorCode::OPERATION_FAILED, what));
@@ -270,6 +300,9 @@ impl Cursors {
             fetching: None,
         };
         slots.open.insert(id, slot);
+        // Without the lock: a snapshot goes with each.
+        drop(slots);
+        drop(gone);
         Ok(id)
     }
 
@@ -341,6 +374,23 @@ impl Cursors {
         self.slots.lock().open.get(&id).map(|slot| slot.owner.clone())
     }
 
+    /// The cursors of which no batch is fetched now.
+    #[must_use]
+    pub fn idle(&self) -> Vec<IdleCursor> {
+        let slots = self.slots.lock();
+        let idle = slots.open.iter().filter_map(|(id, slot)| Some((*id, slot, slot.cursor.as_ref()?)));
+        let idle = idle.map(|(id, slot, cursor)| IdleCursor {
+            id,
+            owner: slot.owner.clone(),
+            used_ms: slot.used_ms,
+            no_timeout: slot.no_timeout,
+            is_endless: cursor.source.is_endless(),
+            awaits_data: cursor.awaits_data,
+            command: cursor.command.clone(),
+        });
+        idle.collect()
+    }
+
     /// Whether the search of a cursor has a limit of time, which its batches share.
     #[must_use]
     pub fn is_limited(&self, id: i64) -> bool {
@@ -395,11 +445,26 @@ impl Cursors {
             pinned: count(|slot| slot.cursor.is_none()),
             no_timeout: count(|slot| slot.no_timeout),
             timed_out: slots.timed_out,
+            gave_way: slots.gave_way,
         }
     }
 }
 
 impl Slots {
+    /// Takes away the cursors that have not been used for longest of the client who has most: a hundredth of all, so
+    /// that the search for them is not made for each new cursor.
+    fn give_way(&mut self) -> Vec<Slot> {
+        let mut idle: HashMap<&Arc<str>, Vec<(i64, i64)>> = HashMap::new();
+        for (id, slot) in self.open.iter().filter(|(_, slot)| slot.cursor.is_some()) {
+            idle.entry(&slot.owner.client).or_default().push((slot.used_ms, *id));
+        }
+        let Some(mut most) = idle.into_values().max_by_key(Vec::len) else { return Vec::new() };
+        most.sort_unstable();
+        let count = (self.open.len() / 100).clamp(1, most.len());
+        self.gave_way += u64_of(count);
+        most.iter().take(count).filter_map(|(_, id)| self.open.remove(id)).collect()
+    }
+
     fn sweep(&mut self, now_ms: i64, limits: Limits) {
         if now_ms.saturating_sub(self.swept_ms) < SWEEP_MS {
             return;
@@ -457,4 +522,32 @@ pub fn not_found(id: i64) -> Error {
 #[must_use]
 pub fn plan_killed(name: &str) -> Error {
     Error::new(ErrorCode::QUERY_PLAN_KILLED, format!("collection dropped or renamed: {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::System;
+
+    fn cursor(client: &str) -> Cursor {
+        let owner = Owner { client: client.into(), ..Owner::default() };
+        Cursor::new(Known::new(Vec::new()), owner, DocumentBuf::new())
+    }
+
+    /// One client that opened cursors and left them kept every other from a cursor of its own for ten minutes.
+    #[test]
+    fn at_the_limit_the_client_with_most_cursors_loses_its_oldest() {
+        let (cursors, limits) = (Cursors::default(), Limits { idle_ms: 1 << 40, idle_max_ms: 1 << 40, cursors_max: 4 });
+        let add = |client: &str| cursors.add(cursor(client), &System, limits).unwrap();
+        let few = add("few");
+        let many: Vec<i64> = (0..3).map(|_| add("many")).collect();
+        let interrupt = Arc::new(Interrupt::default());
+        // One that a batch is fetched of stays.
+        let held = cursors.take(many[0], &Owner::default(), &interrupt, &System, limits).unwrap();
+        let new = add("new");
+        assert!(cursors.owner(few).is_some() && cursors.owner(new).is_some() && cursors.owner(many[0]).is_some());
+        assert_eq!(many.iter().filter(|id| cursors.owner(**id).is_some()).count(), 2);
+        assert_eq!(cursors.counts().gave_way, 1);
+        cursors.give_back(many[0], held, 0).unwrap();
+    }
 }

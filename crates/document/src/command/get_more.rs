@@ -73,7 +73,10 @@ fn get_more(call: &Call<'_>) -> Result<Reply> {
             call.state.cursors.give_back(id, cursor, call.state.now_ms())?;
             return Err(error);
         }
-        Err(error) => return Err(call.state.cursors.failed(id, error)),
+        Err(error) => {
+            let error = call.state.cursors.failed(id, error);
+            return Err(error.prefixed("Executor error during getMore :: caused by :: "));
+        }
     };
     reply.close();
     if let Some(token) = cursor.resume_token() {
@@ -111,7 +114,10 @@ fn next_batch(call: &Call<'_>, cursor: &mut Cursor, reply: &mut DocumentBuilder)
     }
     let wait = if call.generic.max_time_ms > 0 { call.generic.max_time_ms } else { AWAIT_MS };
     let until = call.now_ms.saturating_add(i64::try_from(wait).unwrap_or(i64::MAX));
-    cursor.source.wait(until, &call.interrupt)?;
+    let (environment, began_us) = (call.state.database.environment(), call.state.database.environment().monotonic_us());
+    let waited = cursor.source.wait(until, &call.interrupt);
+    call.interrupt.add_wait(environment.monotonic_us().saturating_sub(began_us));
+    waited?;
     cursor.fill(reply, size, || call.check())
 }
 

@@ -56,6 +56,7 @@ pub mod slow;
 pub mod spec;
 pub mod state;
 mod statement_ids;
+pub mod statement_log;
 mod stats;
 mod table;
 mod tail;

@@ -7,9 +7,12 @@ use super::profiler::ProfileFilter;
 use super::query_settings::shape_hash_of;
 use super::reply::short;
 use super::spec::{Field, FieldType, Target};
+use super::statement_log::{Counts, Noted};
 use crate::base::num::u64_of;
-use crate::base::{Error, Need, Result};
+use crate::base::{Error, Need, Result, Summary};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Element, Value};
+use crate::catalog::own::PROFILE;
+use crate::expr::value::truth;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new(
@@ -102,22 +105,75 @@ fn with_operators(filter: Document<'_>) -> DocumentBuf {
     shown.finish()
 }
 
-/// Writes a command that has ended to the profile of its database, and tells the server when it was slow.
+/// What ended, a command or a statement: how long it took and what it looked at.
+struct Ended {
+    micros: u64,
+    examined: (u64, u64),
+    plan: Option<Summary>,
+}
+
+/// Where what has ended may be written.
+#[derive(Clone, Copy)]
+struct Destinations {
+    log: bool,
+    profile: bool,
+}
+
+/// Writes a command that has ended to the log when it was slow, and to the profile of its database: itself, or each of
+/// its statements when they were noted.
 pub(super) fn note(call: &Call<'_>, micros: u64, done: &Result<DocumentBuf>) {
-    let environment = call.state.database.environment();
-    let database = call.request.database;
-    let logs_all = call.state.verbosity.logs_commands();
+    let ended = Ended { micros, examined: call.interrupt.examined(), plan: call.interrupt.plan() };
+    let statements = call.statements.take();
+    let to = Destinations { log: true, profile: statements.is_empty() && is_profiled(call) };
+    write(call, micros, to, &|| {
+        describe(call, &ended, &short(call.request.body), |shown| append_done(shown, call.command.name, done))
+    });
+    if statements.is_empty() {
+        return;
+    }
+    let name = call.command.name;
+    let documents = call.documents(if name == "update" { "updates" } else { "deletes" });
+    for Noted { at, micros, examined, plan, outcome } in statements {
+        let Some(statement) = documents.get(at) else { continue };
+        let ended = Ended { micros, examined, plan };
+        write(call, micros, Destinations { log: false, profile: true }, &|| {
+            let statement = short(statement_of(name, *statement).view());
+            describe(call, &ended, &statement, |shown| append_counts(shown, name, &outcome))
+        });
+    }
+}
+
+/// Whether a command may be in the profile: it is about a collection or has searched. A search of the profile itself is
+/// not in it, so that who looks changes nothing.
+fn is_profiled(call: &Call<'_>) -> bool {
+    let is_of_collection =
+        matches!(call.command.target, Target::Collection | Target::CollectionOrDatabase | Target::Namespace);
+    let collection = call.collection_name();
+    let searches = matches!(kind_of(call.command.name), "query" | "getmore");
+    let looks = searches && collection.is_some_and(|name| name == PROFILE);
+    !looks && (is_of_collection || collection.is_some() || call.interrupt.plan().is_some())
+}
+
+/// Writes what took some microseconds to where it may be written, if the settings of the database say so.
+fn write(call: &Call<'_>, micros: u64, to: Destinations, describe: &dyn Fn() -> DocumentBuf) {
+    let (database, environment) = (call.request.database, call.state.database.environment());
+    let logs_all = to.log && call.state.verbosity.logs_commands();
     let Some(verdict) = call.state.profiler.verdict(database, micros, logs_all, || environment.random()) else {
         return;
     };
-    let document = describe(call, micros, done);
+    let logs = verdict.log && to.log;
+    let profiles = verdict.profile && to.profile && !call.state.database.engine().is_read_only();
+    if !logs && !profiles {
+        return;
+    }
+    let document = describe();
     if !verdict.takes(&document) {
         return;
     }
-    if verdict.log {
+    if logs {
         call.state.slow.add(document.clone());
     }
-    if verdict.profile && !call.state.database.engine().is_read_only() {
+    if profiles {
         // A command is not refused because it cannot be profiled.
         if let Err(error) = verdict.write(&call.state.database, database, &document) {
             call.state.slow.failed(&error);
@@ -125,12 +181,36 @@ pub(super) fn note(call: &Call<'_>, micros: u64, done: &Result<DocumentBuf>) {
     }
 }
 
-/// The document of a command that has ended.
-fn describe(call: &Call<'_>, micros: u64, done: &Result<DocumentBuf>) -> DocumentBuf {
+/// A statement of `update` or `delete` as a profile has it: with the fields that it leaves to their defaults.
+fn statement_of(name: &str, statement: Document<'_>) -> DocumentBuf {
+    let mut shown = DocumentBuilder::new();
+    let shows: &[&str] = if name == "update" { &["q", "u", "c"] } else { &["q", "limit"] };
+    for element in shows.iter().filter_map(|field| statement.element(field)) {
+        shown.append_element(&element);
+    }
+    if name == "update" {
+        for field in ["multi", "upsert"] {
+            shown.append(field, statement.get(field).is_some_and(|value| truth(&value)));
+        }
+    }
+    for element in statement.elements() {
+        if !shows.contains(&&*element.name.to_str_lossy()) && element.name != "multi" && element.name != "upsert" {
+            shown.append_element(&element);
+        }
+    }
+    shown.finish()
+}
+
+/// The document of what has ended.
+fn describe(
+    call: &Call<'_>,
+    ended: &Ended,
+    command: &DocumentBuf,
+    append_outcome: impl Fn(&mut DocumentBuilder),
+) -> DocumentBuf {
     let (request, body) = (call.request, call.request.body);
     let mut shown = DocumentBuilder::new();
     shown.append("op", kind_of(call.command.name)).append("ns", &format!("{}.{}", request.database, target_of(body)));
-    let command = short(body);
     shown.open_document("command");
     for element in command.view() {
         match element.value.as_document() {
@@ -139,7 +219,8 @@ fn describe(call: &Call<'_>, micros: u64, done: &Result<DocumentBuf>) -> Documen
             _ => drop(shown.append_element(&element)),
         }
     }
-    if command.view().get("$db").is_none() {
+    let is_whole = command.view().first().is_some_and(|first| first.name == call.command.name);
+    if is_whole && command.view().get("$db").is_none() {
         shown.append("$db", request.database);
     }
     shown.close();
@@ -147,19 +228,13 @@ fn describe(call: &Call<'_>, micros: u64, done: &Result<DocumentBuf>) -> Documen
     if let Some(hash) = shape_hash_of(request.database, body) {
         shown.append("queryShapeHash", &hash);
     }
-    if let Some(plan) = call.interrupt.plan() {
-        let (keys, documents) = call.interrupt.examined();
+    if let Some(plan) = &ended.plan {
+        let (keys, documents) = ended.examined;
         shown.append("keysExamined", long(keys)).append("docsExamined", long(documents));
         shown.append("planSummary", &plan.summary());
     }
-    match done {
-        Ok(reply) => append_reply(&mut shown, call.command.name, reply),
-        Err(error) => {
-            shown.append("ok", 0.0).append("errMsg", error.message());
-            shown.append("errName", error.code_name().as_str()).append("errCode", error.code().number());
-        }
-    }
-    shown.append("millis", long(micros / 1000)).append("durationMicros", long(micros));
+    append_outcome(&mut shown);
+    shown.append("millis", long(ended.micros / 1000)).append("durationMicros", long(ended.micros));
     shown.append("ts", Value::DateTime(call.now_ms)).append("client", &request.client.address);
     if let Some(application) = &request.client.application {
         shown.append("appName", application);
@@ -172,6 +247,36 @@ fn describe(call: &Call<'_>, micros: u64, done: &Result<DocumentBuf>) -> Documen
     shown.close();
     shown.append("user", &user.map_or_else(String::new, |(database, user)| format!("{user}@{database}")));
     shown.finish()
+}
+
+/// Appends what became of a command.
+fn append_done(shown: &mut DocumentBuilder, name: &str, done: &Result<DocumentBuf>) {
+    match done {
+        Ok(reply) => append_reply(shown, name, reply),
+        Err(error) => append_error(shown, error),
+    }
+}
+
+fn append_error(shown: &mut DocumentBuilder, error: &Error) {
+    shown.append("ok", 0.0).append("errMsg", error.message());
+    shown.append("errName", error.code_name().as_str()).append("errCode", error.code().number());
+}
+
+/// Appends what a statement of `update` or `delete` did.
+fn append_counts(shown: &mut DocumentBuilder, name: &str, outcome: &Result<Counts>) {
+    let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    match outcome {
+        Err(error) => append_error(shown, error),
+        Ok(counts) if name == "delete" => drop(shown.append("ndeleted", long(counts.n))),
+        Ok(counts) => {
+            shown.append("nMatched", long(counts.n.saturating_sub(counts.upserted)));
+            shown.append("nModified", long(counts.modified));
+            if counts.upserted > 0 {
+                shown.append("upsert", true);
+            }
+            shown.append("nUpserted", long(counts.upserted));
+        }
+    }
 }
 
 /// Appends a command within another, without what proves who a client is.

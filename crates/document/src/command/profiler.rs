@@ -102,6 +102,12 @@ impl Profiler {
         self.databases.lock().get(database).cloned().unwrap_or_default()
     }
 
+    /// Whether some commands of a database are profiled.
+    #[must_use]
+    pub fn is_profiled(&self, database: &str) -> bool {
+        self.active.load(Ordering::Relaxed) > 0 && self.databases.lock().get(database).is_some_and(|one| one.level > 0)
+    }
+
     /// Changes the profiling of a database.
     pub fn change(&self, database: &str, change: impl FnOnce(&mut Profile)) {
         let mut databases = self.databases.lock();

@@ -25,7 +25,8 @@ pub fn first_batch(call: &Call<'_>, mut cursor: Cursor, batch: FirstBatch) -> Re
     let mut reply = DocumentBuilder::with_buffer(Vec::with_capacity(4096));
     reply.open_document("cursor").open_array("firstBatch");
     let size = batch.size.unwrap_or(FIRST_BATCH_MAX);
-    let finished = cursor.fill(&mut reply, size, || call.check())?;
+    let filled = cursor.fill(&mut reply, size, || call.check());
+    let finished = filled.map_err(|error| error.prefixed(&cursor.while_running))?;
     reply.close();
     if let Some(token) = cursor.resume_token() {
         reply.append("postBatchResumeToken", &token);

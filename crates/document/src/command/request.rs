@@ -43,6 +43,13 @@ pub struct Client {
 }
 
 impl Client {
+    /// The user and the machine, without the number of the connection's port: one for all connections of a program.
+    #[must_use]
+    pub fn origin(&self) -> Arc<str> {
+        let machine = self.address.rsplit_once(':').map_or(self.address.as_str(), |(machine, _)| machine);
+        format!("{}@{machine}", self.user.as_deref().unwrap_or_default()).into()
+    }
+
     /// Whether the client has what something needs.
     #[must_use]
     pub fn may(&self, need: &Need) -> bool {

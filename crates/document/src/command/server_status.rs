@@ -220,7 +220,10 @@ fn metrics(call: &Call<'_>, section: &mut DocumentBuilder) {
         section.open_document(name).append("failed", whole(timed.failed)).append("total", whole(timed.total)).close();
     }
     section.close();
-    section.open_document("cursor").append("timedOut", whole(counts.timed_out));
+    section
+        .open_document("cursor")
+        .append("timedOut", whole(counts.timed_out))
+        .append("gaveWay", whole(counts.gave_way));
     section.open_document("open").append("noTimeout", whole(counts.no_timeout));
     section.append("pinned", whole(counts.pinned)).append("total", whole(counts.open)).close().close();
     let counters = &call.state.counters;

@@ -14,6 +14,7 @@ use super::scope::Scoped;
 use super::scoped;
 use super::spec::{Access, Declaration};
 use super::state::{Counters, ServiceOptions, State};
+use super::statement_log::StatementLog;
 use super::table::table;
 use super::write_gate::Writing;
 use crate::base::{Error, ErrorCode, Interrupt, Need, Result};
@@ -96,6 +97,7 @@ impl Service {
             now_ms: self.state.now_ms(),
             scoped: Scoped::default(),
             executes: false,
+            statements: StatementLog::default(),
         };
         need(&call)
     }
@@ -183,9 +185,11 @@ impl Service {
         done
     }
 
-    /// Notes a command that has ended: how long it took, and whether it was slow.
+    /// Notes a command that has ended: how long it took, and whether it was slow. Time for which it waited for
+    /// documents that others insert is not its own.
     fn note(&self, call: &Call<'_>, began_us: u64, done: &Result<DocumentBuf>) {
-        let micros = self.state.database.environment().monotonic_us().saturating_sub(began_us);
+        let elapsed = self.state.database.environment().monotonic_us().saturating_sub(began_us);
+        let micros = elapsed.saturating_sub(call.interrupt.waited_us());
         self.state.timings.add(call.command.name, micros, done.is_err());
         self.note_usage(call, micros);
         profile::note(call, micros, done);
@@ -222,6 +226,10 @@ impl Service {
             now_ms,
             scoped,
             executes: false,
+            statements: match self.state.profiler.is_profiled(request.database) {
+                true => StatementLog::on(),
+                false => StatementLog::default(),
+            },
         };
         if command.access == Access::Write {
             call.write_options()?;

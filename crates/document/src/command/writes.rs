@@ -14,6 +14,7 @@ use super::reply::{append_write_errors, count};
 use super::spec::{Field, FieldType, Privilege, Target};
 use super::state::Counters;
 use super::statement_ids::StatementIds;
+use super::statement_log::{Counts, Noted};
 use super::together::{TOGETHER_MAX, Together, may_be_together, run_together};
 use super::written::{Written, ends_command};
 use crate::base::num::u64_of;
@@ -50,6 +51,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .fields(&[
             Field::required("deletes", FieldType::Documents),
             Field::optional("ordered", FieldType::Bool),
+            Field::optional("bypassDocumentValidation", FieldType::Bool),
             Field::optional("let", FieldType::Object),
             Field::optional("stmtId", FieldType::Int),
             Field::optional("stmtIds", FieldType::Array),
@@ -312,6 +314,10 @@ struct Done {
 }
 
 impl Done {
+    fn counts(&self) -> Counts {
+        Counts { n: self.n, modified: self.modified, upserted: u64_of(self.upserted.len()) }
+    }
+
     /// Adds what the statement at a place did, and whether that was before.
     fn add(&mut self, at: usize, result: UpdateResult, before: bool) {
         self.n += result.matched + u64::from(result.upserted.is_some());
@@ -349,13 +355,14 @@ fn run_all(
         call.check()?;
         if at >= alone_until {
             let end = count.min(at + TOGETHER_MAX);
-            if end - at > 1 && together(at..end, done)? {
+            // Each statement is profiled by itself.
+            if end - at > 1 && !call.statements.is_on() && together(at..end, done)? {
                 places.start = end;
                 continue;
             }
             alone_until = end;
         }
-        match run(at, done) {
+        match noted(call, at, done, &mut run) {
             Ok(()) => {}
             Err(error) if ends_command(call, &error) => return Err(error),
             Err(error) => {
@@ -371,6 +378,37 @@ fn run_all(
         }
     }
     Ok(())
+}
+
+/// Runs a statement, and notes what it did where that is profiled.
+fn noted(
+    call: &Call<'_>,
+    at: usize,
+    done: &mut Done,
+    run: &mut impl FnMut(usize, &mut Done) -> Result<()>,
+) -> Result<()> {
+    if !call.statements.is_on() {
+        return run(at, done);
+    }
+    let (environment, before) = (call.state.database.environment(), done.counts());
+    let (began_us, (keys, documents)) = (environment.monotonic_us(), call.interrupt.examined());
+    let ran = run(at, done);
+    let (examined, counts) = (call.interrupt.examined(), done.counts());
+    call.statements.add(Noted {
+        at,
+        micros: environment.monotonic_us().saturating_sub(began_us),
+        examined: (examined.0 - keys, examined.1 - documents),
+        plan: call.interrupt.take_plan(),
+        outcome: match &ran {
+            Err(error) => Err(error.clone()),
+            Ok(()) => Ok(Counts {
+                n: counts.n - before.n,
+                modified: counts.modified - before.modified,
+                upserted: counts.upserted - before.upserted,
+            }),
+        },
+    });
+    ran
 }
 
 fn update(call: &Call<'_>) -> Result<Reply> {

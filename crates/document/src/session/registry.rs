@@ -126,6 +126,14 @@ impl Sessions {
         known.sessions.iter().map(|(id, session)| (id.clone(), session.used_ms.load(Ordering::Relaxed))).collect()
     }
 
+    /// The transactions that are open: of which session, their numbers, and when they began.
+    #[must_use]
+    pub fn open(&self) -> Vec<(SessionId, i64, i64)> {
+        let sessions: Vec<Arc<Session>> = self.known.known.lock().sessions.values().cloned().collect();
+        let open = sessions.iter().filter_map(|session| Some((session, session.open()?)));
+        open.map(|(session, open)| (session.id.clone(), open.number, open.started_ms)).collect()
+    }
+
     /// How many transactions are open.
     #[must_use]
     pub fn open_transactions(&self) -> usize {
