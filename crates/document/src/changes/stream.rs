@@ -115,7 +115,7 @@ impl ChangeStream {
             pending: VecDeque::new(),
             last: None,
             names: HashMap::new(),
-            synced_ms,
+            synced_ms: database.environment().now_ms(),
             is_over: false,
         })
     }
