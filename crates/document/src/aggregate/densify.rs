@@ -76,10 +76,7 @@ impl Densify {
             };
             if !fits {
                 let code = if value.kind().is_number() { 6_053_600 } else { 5_733_201 };
-                return Err(error(
-                    code,
-                    "PlanExecutor error during aggregation :: caused by :: Densify field type must be numeric, or a date with a unit",
-                ));
+                return Err(error(code, "Densify field type must be numeric, or a date with a unit"));
             }
             let null = || ValueBuf::from(Value::Null);
             let key = |path: &Path| get(document.view(), path.parts()).map_or_else(null, ValueBuf::from);

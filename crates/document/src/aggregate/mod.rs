@@ -23,7 +23,7 @@ mod ordered;
 mod output;
 mod pulled;
 pub mod report;
-mod reshape;
+pub mod reshape;
 pub mod rights;
 mod sort;
 pub mod sorter;

@@ -575,6 +575,13 @@ pub(super) fn read_facet(parser: &Parser<'_>, _: &'static str, value: Value<'_>)
     Ok(vec![Arc::new(Facet(facets))])
 }
 
+/// The error of stages and commands of search indexes, which drivers and tools look for.
+#[must_use]
+pub fn search_not_enabled(name: &str) -> Error {
+    let what = format!("{name} needs search indexes, which are a service of Atlas: this server has none");
+    Error::new(ErrorCode::SEARCH_NOT_ENABLED, what)
+}
+
 /// A stage that there is, but not here.
 pub(super) fn refuse(_: &Parser<'_>, name: &'static str, _: Value<'_>) -> Stages {
     if name == "$changeStream" {
@@ -585,6 +592,9 @@ pub(super) fn refuse(_: &Parser<'_>, name: &'static str, _: Value<'_>) -> Stages
     if name == "$changeStreamSplitLargeEvent" {
         let what = "$changeStreamSplitLargeEvent is only valid as the last stage in the pipeline of a change stream";
         return Err(Error::new(ErrorCode::new(7_182_802), what));
+    }
+    if matches!(name, "$search" | "$searchMeta" | "$vectorSearch" | "$listSearchIndexes") {
+        return Err(search_not_enabled(name));
     }
     Err(Error::new(ErrorCode::NOT_IMPLEMENTED, format!("the stage {name} is not supported")))
 }

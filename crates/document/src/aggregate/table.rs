@@ -58,7 +58,9 @@ table! {
     "$search" => reshape::refuse, Needs::Refused, OutsideFacets, Unstable;
     "$searchMeta" => reshape::refuse, Needs::Refused, OutsideFacets, Unstable;
     "$vectorSearch" => reshape::refuse, Needs::Refused, OutsideFacets, Unstable;
+    "$listSearchIndexes" => reshape::refuse, Needs::Refused, OutsideFacets, Unstable;
     "$rankFusion" => reshape::refuse, Needs::Refused;
+    "$scoreFusion" => reshape::refuse, Needs::Refused;
     "$collStats" => report::read, Needs::OnCollection("collStats"), OfCollection, OutsideFacets, OutsideTransactions;
     "$indexStats" => report::read, Needs::OnCollection("indexStats"),
         OfCollection, OutsideFacets, OutsideTransactions, Unstable;

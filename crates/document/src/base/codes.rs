@@ -154,6 +154,7 @@ codes! {
     DATA_CORRUPTION_DETECTED = 374 "DataCorruptionDetected";
     OUT_OF_DISK_SPACE = 14031 "OutOfDiskSpace";
     DATABASE_DIFFER_CASE = 13297 "DatabaseDifferCase";
+    SEARCH_NOT_ENABLED = 31082 "SearchNotEnabled";
     BSON_OBJECT_TOO_LARGE = 10334 "BSONObjectTooLarge";
     DUPLICATE_KEY = 11000 "DuplicateKey";
     QUERY_REJECTED_BY_SETTINGS = 411 "QueryRejectedBySettings";

@@ -29,6 +29,36 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// The fields of a reference to a document of another collection (a DBRef).
+const REFERENCE_FIELDS: [&[u8]; 3] = [b"$ref", b"$id", b"$db"];
+
+/// Fields that MongoDB itself puts into documents, beside those of references.
+const OWN_FIELDS: [&[u8]; 4] = [b"$sortKey", b"$recordId", b"$searchSortValues", b"$searchScore"];
+
+/// Whether a name is one of the fields of a reference: `$ref`, `$id` or `$db`.
+#[must_use]
+pub fn is_reference_field(name: &[u8]) -> bool {
+    REFERENCE_FIELDS.contains(&name)
+}
+
+/// Whether a component of a path may have a name: the only ones with a dollar in front are those of references, and of
+/// fields that MongoDB itself makes.
+#[must_use]
+pub fn may_be_in_path(name: &[u8]) -> bool {
+    !name.starts_with(b"$") || is_reference_field(name) || OWN_FIELDS.contains(&name)
+}
+
+/// Whether a document is a reference. One that is `complete` has the fields `$ref`, a string, and `$id`; else one of
+/// the three is enough.
+#[must_use]
+pub fn is_reference(document: Document<'_>, complete: bool) -> bool {
+    if !complete {
+        return document.elements().any(|element| is_reference_field(element.name.as_bytes()));
+    }
+    let is_text = |name: &str| matches!(document.get(name), Some(Value::String(_)));
+    is_text("$ref") && document.get("$id").is_some() && (document.get("$db").is_none() || is_text("$db"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

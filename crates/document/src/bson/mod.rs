@@ -35,7 +35,7 @@ pub use builder::DocumentBuilder;
 pub use convert::DateTime;
 pub use decimal::Decimal128;
 pub(crate) use field_list::{FieldList, first_repeated};
-pub use fields::Fields;
+pub use fields::{Fields, is_reference, is_reference_field, may_be_in_path};
 pub use kind::{Class, Kind};
 pub use number::{compare_numbers, long_of};
 pub use object_id::{ObjectId, ObjectIds};

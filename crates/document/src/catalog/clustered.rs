@@ -2,8 +2,9 @@
 //! are not capped.
 
 use super::expiry::{COLLECTION_SECONDS_MAX, seconds_of};
+use super::index_spec::ID_INDEX;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, Value, long_of};
+use crate::bson::{Document, DocumentBuilder, Value, long_of};
 use crate::expr::value::truth;
 
 /// Checks an option such as `{key: {_id: 1}, unique: true, name: "x"}`.
@@ -42,6 +43,17 @@ pub(super) fn check(value: &Value<'_>) -> Result<()> {
         return Err(Error::new(ErrorCode::new(5_979_704), "The version of a clustered index must be 2"));
     }
     Ok(())
+}
+
+/// Appends the option as it is listed: with its version and its name.
+pub(super) fn append_listed(builder: &mut DocumentBuilder, value: &Value<'_>) {
+    let Value::Document(spec) = value else { return };
+    let name = spec.get("name").filter(|name| !name.is_nullish()).unwrap_or(Value::from(ID_INDEX));
+    builder.open_document("clusteredIndex").append("v", 2);
+    if let Some(key) = spec.get("key") {
+        builder.append("key", key);
+    }
+    builder.append("name", name).append("unique", true).close();
 }
 
 /// Checks after how many seconds documents with a date as `_id` expire, of a collection with these options.

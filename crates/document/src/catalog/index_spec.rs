@@ -18,6 +18,22 @@ pub const ID_INDEX: &str = "_id_";
 /// The fields that its specification may have.
 const ID_INDEX_FIELDS: [&str; 5] = ["key", "name", "v", "ns", "collation"];
 
+/// Options whose value may be null, which programs send for those that they do not set.
+const OPTIONS: [&str; 12] = [
+    "unique",
+    "sparse",
+    "prepareUnique",
+    "hidden",
+    "expireAfterSeconds",
+    "partialFilterExpression",
+    "wildcardProjection",
+    "storageEngine",
+    "collation",
+    "background",
+    "safe",
+    "dropDups",
+];
+
 /// Where a collection or an index is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StorageSpec {
@@ -109,7 +125,7 @@ impl IndexSpec {
         if name.is_empty() || name == "*" {
             return Err(cannot("The index name cannot be empty or '*'"));
         }
-        let collation = spec.get("collation");
+        let collation = spec.get("collation").filter(|collation| !collation.is_nullish());
         if matches!(collation, Some(Value::Document(collation)) if collation.is_empty()) {
             return Err(Error::bad_value("The field 'collation' cannot be an empty object"));
         }
@@ -133,6 +149,10 @@ impl IndexSpec {
             if parsed.is_id() && !ID_INDEX_FIELDS.contains(&&*field) {
                 let what = format!("The field '{field}' is not valid for an _id index specification.");
                 return Err(Error::new(ErrorCode::INVALID_INDEX_SPECIFICATION_OPTION, what));
+            }
+            // As if it were not there.
+            if element.value.is_nullish() && OPTIONS.contains(&&*field) {
+                continue;
             }
             parsed.set(&field, &element.value, &collation)?;
         }
@@ -354,7 +374,7 @@ impl IndexSpec {
     fn to_listed(&self, spec: Document<'_>) -> DocumentBuf {
         let mut builder = DocumentBuilder::new();
         builder.append("v", 2).append("key", self.pattern.document()).append("name", &self.name);
-        for element in spec {
+        for element in spec.elements().filter(|element| !element.value.is_nullish()) {
             match element.name.as_str() {
                 Some("v" | "key" | "name" | "ns" | "safe" | "dropDups" | "collation") => {}
                 // Options that are off are not listed.

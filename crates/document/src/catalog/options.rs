@@ -168,6 +168,7 @@ fn listed(options: Document<'_>, collation: Option<&Collation>) -> DocumentBuf {
                     builder.append("expireAfterSeconds", seconds);
                 }
             }
+            _ if element.name == "clusteredIndex" => clustered::append_listed(&mut builder, &element.value),
             _ if element.name != "collation" => {
                 builder.append_element(&element);
             }

@@ -90,6 +90,14 @@ pub fn write_value(out: &mut String, value: &Value<'_>) {
             }
             out.push_str(if array.is_empty() { "]" } else { " ]" });
         }
+        Value::Binary(4, bytes) if bytes.len() == 16 => {
+            out.push_str("UUID(\"");
+            for (at, byte) in bytes.iter().enumerate() {
+                out.push_str(if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" });
+                append(out, format_args!("{byte:02x}"));
+            }
+            out.push_str("\")");
+        }
         Value::Binary(subtype, bytes) => {
             append(out, format_args!("BinData({subtype}, "));
             bytes.iter().for_each(|byte| append(out, format_args!("{byte:02X}")));

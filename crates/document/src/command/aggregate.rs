@@ -9,7 +9,7 @@ use super::call::{Call, Reply};
 use super::change_stream;
 use super::commands::Command;
 use super::commits::Commits;
-use super::current::shown;
+use super::current::{idle_cursor, idle_session, shown};
 use super::cursors::{Cursor, Source};
 use super::explain::append_rest;
 use super::find::hint;
@@ -23,6 +23,7 @@ use crate::base::{Error, ErrorCode, Need, Result};
 use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuf, DocumentBuilder, Kind, Value};
 use crate::collection::WriteOptions;
 use crate::exec::Reader;
+use crate::expr::value::truth;
 use crate::pipeline::aggregation::AggregateOptions;
 use crate::pipeline::{Aggregation, ExplainedShape, Server, Target as Over};
 use crate::plan::IndexHints;
@@ -81,7 +82,8 @@ fn aggregation(call: &Call<'_>, write: WriteOptions, hints: Option<Arc<IndexHint
     let stages = call.array("pipeline").unwrap_or(crate::bson::Array::empty());
     let reader: Arc<dyn Reader> = call.reader()?.into();
     let parts = call.state.database.parts();
-    let aggregation = Aggregation::parse(parts, reader, over, stages, call.context()?, options)?;
+    let context = call.context()?.of_pipeline();
+    let aggregation = Aggregation::parse(parts, reader, over, stages, context, options)?;
     if aggregation.writes() && call.generic.autocommit == Some(false) {
         let what = "$out and $merge cannot be used in a transaction";
         return Err(Error::new(ErrorCode::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, what));
@@ -89,6 +91,9 @@ fn aggregation(call: &Call<'_>, write: WriteOptions, hints: Option<Arc<IndexHint
     let server = Told::of(call, &aggregation)?;
     Ok(aggregation.with_server(Arc::new(server)))
 }
+
+/// What the message of an error begins with that a running pipeline meets, as MongoDB has it.
+const WHILE_RUNNING: &str = "PlanExecutor error during aggregation :: caused by :: ";
 
 fn aggregate(call: &Call<'_>) -> Result<Reply> {
     let stages = call.array("pipeline").unwrap_or(crate::bson::Array::empty());
@@ -120,16 +125,17 @@ fn aggregate(call: &Call<'_>) -> Result<Reply> {
         Over::Collection(namespace) => namespace.to_string(),
         Over::Database(name) => format!("{name}.$cmd.aggregate"),
     };
-    let mut rows = aggregation.rows()?;
+    let mut rows = aggregation.rows().map_err(|error| error.prefixed(WHILE_RUNNING))?;
     let writes = aggregation.writes();
     if writes {
         // The documents are written now, whatever the size of the batch. Nothing is given.
         let written = rows.try_for_each(|row| row.map(drop));
         commits.end(call)?;
-        written?;
+        written.map_err(|error| error.prefixed(WHILE_RUNNING))?;
     }
-    let cursor =
+    let mut cursor =
         Cursor::new(Found { aggregation, rows, is_done: writes }, call.owner(namespace), short(call.request.body));
+    WHILE_RUNNING.clone_into(&mut cursor.while_running);
     first_batch(call, cursor, batch)
 }
 
@@ -279,9 +285,23 @@ impl Server for Told {
 /// The commands that run: those of the user, or of all users.
 fn operations(call: &Call<'_>, spec: Document<'_>) -> Vec<DocumentBuf> {
     let all = matches!(spec.get("allUsers"), Some(Value::Bool(true)));
-    let listed = call.state.operations.list().into_iter();
-    let meant = listed.filter(|operation| all || operation.user == call.request.client.user);
-    meant.map(|operation| shown(call, &operation)).collect()
+    let user = &call.request.client.user;
+    let running = call.state.operations.list();
+    let meant = running.iter().filter(|operation| all || operation.user == *user);
+    let mut rows: Vec<DocumentBuf> = meant.map(|operation| shown(call, operation)).collect();
+    let has = |name: &str, otherwise: bool| spec.get(name).map_or(otherwise, |value| truth(&value));
+    if has("idleSessions", true) {
+        let own = user.clone().unwrap_or_default();
+        let is_idle = |uuid: &[u8; 16]| running.iter().all(|operation| operation.session.as_ref() != Some(uuid));
+        let open = call.state.sessions.open().into_iter();
+        let idle = open.filter(|(id, ..)| (all || id.user == own) && is_idle(&id.uuid));
+        rows.extend(idle.map(|(id, number, started_ms)| idle_session(call, &id, number, started_ms)));
+    }
+    if has("idleCursors", false) {
+        let idle = call.state.cursors.idle().into_iter().filter(|cursor| all || cursor.owner.user == *user);
+        rows.extend(idle.map(|cursor| idle_cursor(&cursor)));
+    }
+    rows
 }
 
 /// The sessions, each with the user that it belongs to: those of the user, of some users, or of all.

@@ -292,11 +292,16 @@ fn drop_database(call: &Call<'_>) -> Result<Reply> {
     }
     // The name is checked by that of a collection in it.
     Namespace::new(name, "x")?;
+    let existed = call.state.database.list_databases().iter().any(|database| database == name);
     call.state.database.drop_database(name)?;
     let prefix = format!("{name}.");
     call.state.cursors.fail_over(|name| name.starts_with(&prefix), &plan_killed(name));
     call.state.usage.forget_database(name);
-    Ok(Reply::new())
+    let mut reply = Reply::new();
+    if existed {
+        reply.append("dropped", name);
+    }
+    Ok(reply)
 }
 
 fn rename(call: &Call<'_>) -> Result<Reply> {

@@ -15,6 +15,7 @@ use crate::catalog::capped::record_number;
 use crate::catalog::{CollectionState, Entry, Namespace};
 use crate::exec::{Execution, Match};
 use crate::expr::Context;
+use crate::keys::hashed::hash_value;
 use crate::path::Sort;
 use crate::plan::{Hint, Query};
 use crate::projection::{Projection, Use};
@@ -108,6 +109,7 @@ fn explain(call: &Call<'_>) -> Result<Reply> {
 
 fn open(call: &Call<'_>, namespace: &Namespace, source: impl Source + 'static) -> Result<Reply> {
     let mut cursor = Cursor::new(source, call.owner(namespace.as_str()), short(call.request.body));
+    cursor.while_running = format!("Executor error during find command: {namespace} :: caused by :: ");
     cursor.no_timeout = call.is_set("noCursorTimeout");
     cursor.awaits_data = call.is_set("awaitData");
     let batch = FirstBatch { size: call.count("batchSize"), single: call.is_set("singleBatch") };
@@ -301,8 +303,8 @@ impl Source for Found {
     }
 }
 
-/// A document with `$recordId`: the key under which it is stored, in hexadecimal digits; of a capped collection, its
-/// number.
+/// A document with `$recordId`: of a capped collection, its number; of others, which are stored by their `_id`s, a
+/// number that the `_id` gives.
 fn add_record_id(found: &Match, projection: Option<&Projection>, capped: bool) -> Result<DocumentBuf> {
     let document = found.document.view();
     let mut builder = DocumentBuilder::new();
@@ -310,12 +312,7 @@ fn add_record_id(found: &Match, projection: Option<&Projection>, capped: bool) -
         None => builder.append_all(document),
         Some(projection) => builder.append_all(projection.apply(document, found.position)?.view()),
     };
-    match record_number(&found.key).filter(|_| capped) {
-        Some(number) => builder.append("$recordId", number.cast_signed()),
-        None => {
-            let digits: String = found.key.iter().map(|byte| format!("{byte:02X}")).collect();
-            builder.append("$recordId", &digits)
-        }
-    };
+    let number = record_number(&found.key).filter(|_| capped).map(u64::cast_signed);
+    builder.append("$recordId", number.unwrap_or_else(|| hash_value(&Value::Binary(0, &found.key)) & i64::MAX));
     Ok(builder.finish())
 }

@@ -82,6 +82,9 @@ fn compile(call: &Call<'_>) -> Result<FindAndModify> {
     Ok(FindAndModify::new(query, action))
 }
 
+/// What the message of an error begins with that the running statement meets, as MongoDB has it.
+const WHILE_RUNNING: &str = "Plan executor error during findAndModify :: caused by :: ";
+
 fn find_and_modify(call: &Call<'_>) -> Result<Reply> {
     check_options(call)?;
     let counter = if call.is_set("remove") { &call.state.counters.delete } else { &call.state.counters.update };
@@ -94,7 +97,7 @@ fn find_and_modify(call: &Call<'_>) -> Result<Reply> {
     };
     let statement = call.long("stmtId").and_then(|id| i32::try_from(id).ok()).unwrap_or_default();
     let (outcome, before) = call.scoped.scope.run(&collection, target.options, statement, |txn| {
-        let found = txn.find_and_modify(&collection, &compiled)?;
+        let found = txn.find_and_modify(&collection, &compiled).map_err(|error| error.prefixed(WHILE_RUNNING))?;
         Ok(Outcome::Returned(shown(is_remove, &found)))
     })?;
     let Outcome::Returned(document) = outcome else {

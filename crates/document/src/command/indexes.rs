@@ -8,6 +8,7 @@ use super::commands::Command;
 use super::cursors::Known;
 use super::reply::{cursor, cursor_option};
 use super::spec::{Field, FieldType, Privilege, Target};
+use crate::aggregate::reshape::search_not_enabled;
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Kind, Value, equal, long_of};
 use crate::catalog::index_spec::ID_INDEX;
@@ -46,9 +47,41 @@ pub(super) const COMMANDS: &[Command] = &[
         ])
         .needs(&[Privilege::on_collection("listIndexes")])
         .stable(),
+    Command::new("createSearchIndexes", Target::Collection, "Refuses search indexes, which there are none.", no_search)
+        .any_fields()
+        .needs(&[Privilege::on_collection("createSearchIndexes")]),
+    Command::new("updateSearchIndex", Target::Collection, "Refuses search indexes, which there are none.", no_search)
+        .any_fields()
+        .needs(&[Privilege::on_collection("updateSearchIndex")]),
+    Command::new("dropSearchIndex", Target::Collection, "Refuses search indexes, which there are none.", no_search)
+        .any_fields()
+        .needs(&[Privilege::on_collection("dropSearchIndex")]),
+    Command::new("listSearchIndexes", Target::Collection, "Refuses search indexes, which there are none.", no_search)
+        .any_fields()
+        .needs(&[Privilege::on_collection("listSearchIndexes")]),
+    Command::new(
+        "setIndexCommitQuorum",
+        Target::Collection,
+        "Would change which members a build of indexes waits for.",
+        set_quorum,
+    )
+    .fields(&[Field::required("indexNames", FieldType::Array), Field::required("commitQuorum", FieldType::Any)])
+    .needs(&[Privilege::on_collection("createIndex")]),
     Command::new("reIndex", Target::Collection, "Builds the indexes of a collection again.", re_index)
         .needs(&[Privilege::on_collection("reIndex")]),
 ];
+
+/// Search indexes are a service of Atlas: the error is the one by which drivers and tools know that.
+fn no_search(call: &Call<'_>) -> Result<Reply> {
+    Err(search_not_enabled(call.command.name))
+}
+
+/// A build of indexes does not wait for members: when it is known to a client, it has ended.
+fn set_quorum(call: &Call<'_>) -> Result<Reply> {
+    let namespace = call.namespace()?;
+    let what = format!("Cannot find an index build on collection '{namespace}' with the provided index names");
+    Err(Error::new(ErrorCode::INDEX_NOT_FOUND, what))
+}
 
 /// The options of an index that are known, for `ignoreUnknownIndexOptions`.
 const KNOWN: [&str; 25] = [
@@ -177,6 +210,9 @@ fn drop_indexes(call: &Call<'_>) -> Result<Reply> {
     };
     // All names are checked before the first index is dropped.
     for (at, name) in names.iter().enumerate() {
+        if name == ID_INDEX && clustered_index(&schema).is_some() {
+            return Err(Error::new(ErrorCode::new(5_979_800), "It is illegal to drop the clusteredIndex"));
+        }
         if name == ID_INDEX {
             return Err(Error::new(ErrorCode::INVALID_OPTIONS, "cannot drop _id index"));
         }

@@ -12,6 +12,7 @@ use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value};
 use crate::catalog::Namespace;
 use crate::plan::query_shape::{query_shape, query_shape_hash};
+use crate::query::parse::is_operators;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
@@ -134,10 +135,6 @@ fn is_by_id(query: Document<'_>) -> bool {
         _ => false,
     };
     by_value && query.first().is_some_and(|first| first.name == "find") && others.iter().all(|f| query.get(f).is_none())
-}
-
-fn is_operators(document: Document<'_>) -> bool {
-    document.first().is_some_and(|first| first.name.as_bytes().starts_with(b"$"))
 }
 
 fn set(call: &Call<'_>) -> Result<Reply> {

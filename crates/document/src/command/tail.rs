@@ -22,6 +22,8 @@ pub(super) struct Tail {
     query: Query,
     environment: Arc<dyn Environment>,
     engine: spinney::Database,
+    /// Whether the newest documents come first.
+    reverse: bool,
     /// The walk behind `last`; nothing at the end of what was there when it began.
     walk: Option<Range>,
     /// How many commits there were before the walk began.
@@ -38,7 +40,7 @@ impl Tail {
     /// A cursor over the documents that a query asks for.
     ///
     /// # Errors
-    /// `BadValue` (2) for a collection that is not capped, and for a walk in reverse.
+    /// `BadValue` (2) for a collection that is not capped.
     pub(super) fn new(
         call: &Call<'_>,
         namespace: &Namespace,
@@ -50,9 +52,8 @@ impl Tail {
                 format!("error processing query: ns={namespace}: tailable cursor requested on non capped collection");
             return Err(Error::bad_value(what));
         }
-        if matches!(query.hint, Some(Hint::Natural { reverse: true })) {
-            return Err(Error::bad_value("a tailable cursor walks in the order of inserts only"));
-        }
+        // Such a cursor meets the documents of its beginning, and none that are inserted later.
+        let reverse = matches!(query.hint, Some(Hint::Natural { reverse: true }));
         let (skip, left) = (query.skip, query.limit.unwrap_or(u64::MAX));
         let database = &call.state.database;
         Ok(Self {
@@ -61,6 +62,7 @@ impl Tail {
             query,
             environment: Arc::clone(database.environment()),
             engine: database.engine().clone(),
+            reverse,
             walk: None,
             commits: 0,
             last: None,
@@ -79,7 +81,9 @@ impl Tail {
         // Before the snapshot: a commit that it lacks is waited for no longer.
         self.commits = self.collection.capped.as_ref().map_or(0, |capped| capped.commits());
         let (snapshot, table) = (self.engine.snapshot(), &self.collection.table);
-        let Some(last) = &self.last else { return Ok(snapshot.range(table, ..)) };
+        let Some(last) = &self.last else {
+            return Ok(if self.reverse { snapshot.range_rev(table, ..) } else { snapshot.range(table, ..) });
+        };
         if snapshot.get(table, last)?.is_none() {
             let number = record_number(last).unwrap_or_default();
             let what = format!(
@@ -87,6 +91,9 @@ impl Tail {
                  RecordId({number})"
             );
             return Err(Error::new(ErrorCode::CAPPED_POSITION_LOST, what));
+        }
+        if self.reverse {
+            return Ok(snapshot.range_rev(table, (Bound::<&[u8]>::Unbounded, Bound::Excluded(last.as_slice()))));
         }
         Ok(snapshot.range(table, (Bound::Excluded(last.as_slice()), Bound::<&[u8]>::Unbounded)))
     }

@@ -15,6 +15,11 @@ pub struct Context {
     pub seed: u64,
     /// How strings are compared.
     pub collation: Collated,
+    /// Whether an error of constants is one of each document for which they are computed, and not of the command: so it
+    /// is in the pipelines of updates.
+    pub(super) defers_constants: bool,
+    /// Whether it is of the pipeline of an aggregation, whose errors of constants begin with words of their own.
+    pub(super) is_of_pipeline: bool,
     /// The variables of `let`.
     variables: Vec<(String, Option<ValueBuf>)>,
 }
@@ -30,6 +35,20 @@ impl Context {
     #[must_use]
     pub fn collated(mut self, collation: Collated) -> Self {
         self.collation = collation;
+        self
+    }
+
+    /// The same constants for the pipeline of an update: an error of constants is one of each document.
+    #[must_use]
+    pub fn of_update(mut self) -> Self {
+        self.defers_constants = true;
+        self
+    }
+
+    /// The same constants for the pipeline of an aggregation.
+    #[must_use]
+    pub fn of_pipeline(mut self) -> Self {
+        self.is_of_pipeline = true;
         self
     }
 

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::tree::{Call, Env, Expression, Function};
 use super::value::{TEXT_BYTES_MAX, error, too_large};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Array, Document, FieldList, Text, Value};
+use crate::bson::{Array, Document, FieldList, Text, Value, may_be_in_path};
 use crate::path::Path;
 
 /// How an operator is read.
@@ -30,6 +30,8 @@ pub struct Parser<'c> {
     /// The names of the variables that are bound, the last one last.
     scope: Vec<String>,
     depth: usize,
+    /// Within how many expressions it is that may never be evaluated: an error of constants there waits for that.
+    unfolded: usize,
 }
 
 /// The deepest nesting of expressions.
@@ -39,7 +41,7 @@ impl<'c> Parser<'c> {
     /// A parser with a table of operators.
     #[must_use]
     pub const fn new(context: &'c Context, table: Table) -> Self {
-        Self { context, table, scope: Vec::new(), depth: 0 }
+        Self { context, table, scope: Vec::new(), depth: 0, unfolded: 0 }
     }
 
     /// Reads an expression.
@@ -94,6 +96,23 @@ impl<'c> Parser<'c> {
         }
     }
 
+    /// Reads an expression that may never be evaluated: an error of its constants is one of its evaluation.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_unfolded(&mut self, value: Value<'_>) -> Result<Expression> {
+        self.unfolded += 1;
+        let parsed = self.parse(value);
+        self.unfolded -= 1;
+        parsed
+    }
+
+    /// Whether an error of constants is one of the command.
+    #[must_use]
+    pub const fn folds(&self) -> bool {
+        self.unfolded == 0 && !self.context.defers_constants
+    }
+
     /// Reads an optional operand.
     ///
     /// # Errors
@@ -145,10 +164,15 @@ impl<'c> Parser<'c> {
             return Ok(expression);
         }
         let env = Env { collation: self.context.collation.as_deref(), ..Env::new(Document::empty()) };
-        Ok(match expression.within(&env)?.into_buf() {
-            Some(value) => Expression::Constant(value),
-            None => Expression::Missing,
-        })
+        let value = match expression.within(&env) {
+            Ok(value) => value.into_buf(),
+            Err(error) if self.folds() && self.context.is_of_pipeline => {
+                return Err(error.prefixed("Failed to optimize pipeline :: caused by :: "));
+            }
+            Err(error) if self.folds() => return Err(error),
+            Err(_) => return Ok(expression),
+        };
+        Ok(value.map_or(Expression::Missing, Expression::Constant))
     }
 
     /// Reads the arguments of an operator.
@@ -215,7 +239,11 @@ impl<'c> Parser<'c> {
     fn current(&self, path: Path) -> Expression {
         match self.scope.iter().rev().position(|known| known == "CURRENT") {
             Some(back) => Expression::Local(back, path),
-            None => Expression::Field(path),
+            None => match self.context.variable("CURRENT") {
+                // By `let` of the command.
+                Some(value) => value.map_or(Expression::Missing, |value| constant_of(value, &path)),
+                None => Expression::Field(path),
+            },
         }
     }
 
@@ -223,10 +251,7 @@ impl<'c> Parser<'c> {
         if let Some(back) = self.scope.iter().rev().position(|known| known == name) {
             return Ok(Expression::Local(back, path));
         }
-        let constant = |value: Value<'_>| match super::tree::follow(value, path.parts()).into_buf() {
-            Some(value) => Expression::Constant(value),
-            None => Expression::Missing,
-        };
+        let constant = |value: Value<'_>| constant_of(value, &path);
         Ok(match name {
             "ROOT" => Expression::Root(path),
             "CURRENT" => self.current(path),
@@ -252,6 +277,11 @@ impl<'c> Parser<'c> {
     }
 }
 
+/// What a path means within a value that is known.
+fn constant_of(value: Value<'_>, path: &Path) -> Expression {
+    super::tree::follow(value, path.parts()).into_buf().map_or(Expression::Missing, Expression::Constant)
+}
+
 /// Whether an expression is a value, or none, that is known already.
 const fn is_known(expression: &Expression) -> bool {
     matches!(expression, Expression::Constant(_) | Expression::Missing)
@@ -265,7 +295,7 @@ pub fn check_field_name(name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(error(15998, "FieldPath field names may not be empty strings."));
     }
-    if name.starts_with('$') {
+    if !may_be_in_path(name.as_bytes()) {
         return Err(error(
             16410,
             format!(

@@ -2,7 +2,7 @@
 
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::number::Number;
-use crate::bson::{Document, DocumentBuf, Text, Value};
+use crate::bson::{Document, DocumentBuf, Text, Value, is_reference_field};
 use crate::collation::{Collated, Collation};
 
 /// The most fields of an index.
@@ -238,7 +238,7 @@ fn check_path(pattern: Document<'_>, path: &str, wildcard: bool) -> Result<()> {
         if component.is_empty() {
             return Err(refuse(&format!("Index keys cannot contain an empty field: {}", pattern.to_json())));
         }
-        if component.starts_with('$') && !["$ref", "$id", "$db"].contains(&component) {
+        if component.starts_with('$') && !is_reference_field(component.as_bytes()) {
             let what = format!("Index key contains an illegal field name: {}", pattern.to_json());
             return Err(refuse(&what));
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::collect::collect;
 use super::dotted::Path;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, DocumentBuilder, Value, ValueBuf, compare};
+use crate::bson::{Document, DocumentBuilder, Value, ValueBuf, compare, may_be_in_path};
 use crate::collation::{self, Collated, Collation};
 use crate::keys::{self, Direction, KeyPattern, KeySet, TypeBits, TypeReader, decode_field, extract};
 
@@ -286,7 +286,7 @@ fn check(name: &str) -> Result<()> {
         if part.is_empty() {
             return Err(numbered(15998, "FieldPath field names may not be empty strings."));
         }
-        if part.starts_with('$') {
+        if !may_be_in_path(part.as_bytes()) {
             return Err(numbered(16410, format!("FieldPath field names may not start with '$'. Found '{part}'")));
         }
     }

@@ -39,6 +39,11 @@ pub fn walk<'a>(
     Walk { arrays, visit }.document(document, parts, None)
 }
 
+/// Whether nothing but an empty name is left of a path, as of `a.`: at an array the path ends there, as in MongoDB.
+fn ends_in_a_dot(rest: &[Part]) -> bool {
+    matches!(rest, [last] if last.name().is_empty())
+}
+
 struct Walk<'v, 'a> {
     arrays: Arrays,
     visit: &'v mut dyn FnMut(Found<'a>) -> Result<bool>,
@@ -57,7 +62,7 @@ impl<'a> Walk<'_, 'a> {
 
     fn value(&mut self, value: Value<'a>, rest: &[Part], index: Option<usize>) -> Result<bool> {
         match value {
-            Value::Array(array) if rest.is_empty() => self.end_at_array(array, index),
+            Value::Array(array) if rest.is_empty() || ends_in_a_dot(rest) => self.end_at_array(array, index),
             _ if rest.is_empty() => (self.visit)(Found { value: Some(value), index }),
             Value::Document(document) => self.document(document, rest, index),
             Value::Array(array) => self.array(array, rest, index),
@@ -132,6 +137,8 @@ mod tests {
             (r#"{"a":[5,[2,4]]}"#, "a.1", "[2,4]"),
             (r#"{"a":[[5,6],7]}"#, "a.0.1", "6"),
             (r#"{"a":[{"b":1},{"b":2}]}"#, "a.1.b", "- - 2"),
+            (r#"{"a":[1,{"":2}]}"#, "a.", r#"1 {"":2} [1,{"":2}]"#),
+            (r#"{"a":{"":2}}"#, "a.", "2"),
         ] {
             assert_eq!(found(json, path, Arrays::Values), expected, "{json} {path}");
         }

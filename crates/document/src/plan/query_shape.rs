@@ -7,6 +7,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::bson::{Array, Document, DocumentBuf, DocumentBuilder, Element, Value};
+use crate::query::parse::{is_operators, is_operators_of_element};
 
 /// The shape of a command, such as `{find: "orders", filter: {..}}`, on a database.
 #[must_use]
@@ -122,11 +123,6 @@ fn one<'v>(name: &str, value: impl Into<Value<'v>>) -> DocumentBuf {
     document.finish()
 }
 
-/// Whether a document is of operators, such as `{$gt: 1}`.
-fn is_operators(document: Document<'_>) -> bool {
-    document.first().is_some_and(|first| first.name.as_bytes().starts_with(b"$"))
-}
-
 /// The shapes of operators that are asked of one path.
 fn operators(tests: Document<'_>) -> Vec<DocumentBuf> {
     let mut found = Vec::new();
@@ -136,7 +132,7 @@ fn operators(tests: Document<'_>) -> Vec<DocumentBuf> {
             ("$not", Value::Document(inner)) => one("$not", &joined(&operators(inner))),
             ("$elemMatch", Value::Document(inner)) => {
                 let of_values = inner.first().is_some_and(|first| {
-                    is_operators(inner) && !matches!(first.name.as_bytes(), b"$and" | b"$or" | b"$nor")
+                    is_operators_of_element(inner) && !matches!(first.name.as_bytes(), b"$and" | b"$or" | b"$nor")
                 });
                 let inner = if of_values { joined(&operators(inner)) } else { filter_shape(inner) };
                 one("$elemMatch", &inner)

@@ -7,7 +7,7 @@ use crate::base::{ErrorCode, Result};
 use crate::bson::{Document, Value};
 use crate::expr::value::{error, truth};
 use crate::expr::{Context, Expression};
-use crate::query::parse::{Place, document as filter_of, is_operators};
+use crate::query::parse::{Place, document as filter_of, is_operators_of_element};
 use crate::query::{Node as Filter, parse::element_match_node};
 
 /// Where a projection is used.
@@ -271,7 +271,7 @@ fn element(path: &str, value: Value<'_>, positional: bool, context: &Context) ->
     if path.contains('.') {
         return Err(error(31275, "Cannot use $elemMatch projection on a nested field."));
     }
-    let filter: Filter = if is_operators(conditions) {
+    let filter: Filter = if is_operators_of_element(conditions) {
         element_match_node(Value::Document(conditions), context)?
     } else {
         Filter::ElementDocument {

@@ -3,7 +3,7 @@
 //! The filter is taken apart as it was written: each of its conditions is asked on its own, and those that decide the
 //! answer are told. Under `$not` and `$nor` these are the conditions that match.
 
-use super::parse::{Place, document as parse};
+use super::parse::{Place, document as parse, is_operators};
 use super::schema_failure::{append_notes, append_rules, of_field};
 use crate::base::Result;
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
@@ -232,9 +232,7 @@ fn clauses(filter: Document<'_>) -> Vec<Clause<'_>> {
 /// The document of operators that an operand is; nothing for a value that is compared.
 fn operators_of<'v>(operand: &Value<'v>) -> Option<Document<'v>> {
     let document = operand.as_document()?;
-    let first = document.first()?.name;
-    let of_reference = ["$ref", "$id", "$db"].iter().any(|name| first == *name);
-    (first.as_bytes().starts_with(b"$") && !of_reference).then_some(document)
+    is_operators(document).then_some(document)
 }
 
 #[cfg(test)]

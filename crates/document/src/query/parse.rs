@@ -6,7 +6,7 @@ use super::predicate::{Choices, Comparison, Predicate};
 use super::schema::Schema;
 use super::types::Types;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::{Document, Regex, Text, Value};
+use crate::bson::{Document, Regex, Text, Value, is_reference, is_reference_field};
 use crate::expr::Context;
 use crate::expr::value::truth;
 use crate::path::Path;
@@ -32,6 +32,11 @@ pub fn document(filter: Document<'_>, context: &Context, place: Place) -> Result
     let mut nodes = Vec::new();
     for element in filter {
         match element.name.as_bytes().strip_prefix(b"$") {
+            // The fields of a reference are equal to values; no operators stand there.
+            Some(_) if is_reference_field(element.name.as_bytes()) => {
+                let test = Predicate::compare(Comparison::Equal, element.value, context.collation.as_ref())?;
+                nodes.push(leaf(&Path::new(element.name), test));
+            }
             Some(name) => nodes.extend(top_operator(name, element.value, context, place)?),
             None => field(&Path::new(element.name), element.value, context, &mut nodes)?,
         }
@@ -137,9 +142,13 @@ fn leaf(path: &Path, test: Predicate) -> Node {
 /// Whether a document is one of operators: its first name begins with a dollar, and it is no reference to a document.
 #[must_use]
 pub fn is_operators(document: Document<'_>) -> bool {
-    let Some(first) = document.first() else { return false };
-    let name = first.name.as_bytes();
-    name.first() == Some(&b'$') && !(name == b"$ref" && document.get("$id").is_some())
+    document.first().is_some_and(|first| first.name.as_bytes().starts_with(b"$")) && !is_reference(document, true)
+}
+
+/// The same within `$elemMatch` and `$pull`, where a part of a reference is none of operators either.
+#[must_use]
+pub fn is_operators_of_element(document: Document<'_>) -> bool {
+    is_operators(document) && !is_reference(document, false)
 }
 
 /// The compiled form of a regular expression.
@@ -378,7 +387,7 @@ fn element_match(path: &Path, operand: Value<'_>, context: &Context) -> Result<N
     let logical = |name: Text<'_>| {
         ["$and", "$nor", "$or", "$where", "$expr", "$jsonSchema", "$text"].iter().any(|other| name == *other)
     };
-    if is_operators(conditions) && conditions.first().is_some_and(|first| !logical(first.name)) {
+    if is_operators_of_element(conditions) && conditions.first().is_some_and(|first| !logical(first.name)) {
         let mut nodes = Vec::new();
         operators_of(&Path::itself(), conditions, context, &mut nodes)?;
         return Ok(Node::ElementValue { path: path.clone(), node: Box::new(all_of(nodes)) });

@@ -45,7 +45,11 @@ impl Operators {
             Apply { operators: self, document, position, changed: Vec::new(), made_bytes: 0, path_bytes: 0 };
         for (path, act) in &self.acts {
             match act {
-                Act::SetOnInsert(_) if !inserting => {}
+                Act::SetOnInsert(_) if !inserting => continue,
+                act if !inserting && (act.creates() || matches!(act, Act::Rename(_))) => path.check_top()?,
+                _ => {}
+            }
+            match act {
                 Act::Rename(from) => apply.rename(&mut tree, from, path)?,
                 act => apply.step(&mut tree, &path.steps, act, "")?,
             }

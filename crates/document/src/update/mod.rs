@@ -50,7 +50,7 @@ impl Update {
                     let what = "arrayFilters may not be specified for pipeline-style updates";
                     return Err(Error::new(ErrorCode::FAILED_TO_PARSE, what));
                 }
-                let pipeline = crate::aggregate::parse(stages, context)?;
+                let pipeline = crate::aggregate::parse(stages, &context.clone().of_update())?;
                 if let Some(stage) = pipeline.stages().iter().find(|stage| !STAGES.contains(&stage.name())) {
                     let what = format!("{} is not allowed to be used within an update", stage.name());
                     return Err(Error::new(ErrorCode::INVALID_OPTIONS, what));
@@ -172,11 +172,8 @@ fn check_id(old: Document<'_>, new: Document<'_>) -> Result<()> {
 fn check_replacement(document: Document<'_>) -> Result<()> {
     for element in document {
         if element.name.as_bytes().starts_with(b"$") {
-            let what = format!(
-                "The dollar ($) prefixed field '{0}' in '{0}' is not allowed in the context of an update's replacement document. Consider using an aggregation pipeline with $replaceWith.",
-                element.name
-            );
-            return Err(Error::new(ErrorCode::DOLLAR_PREFIXED_FIELD_NAME, what));
+            let name = element.name.to_str_lossy();
+            return Err(path::refused_top(&name, &name));
         }
     }
     Ok(())

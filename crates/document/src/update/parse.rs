@@ -8,7 +8,7 @@ use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Array, Document, Element, Timestamp, Value, ValueBuf};
 use crate::expr::Context;
 use crate::path::{DisjointPaths, Sort};
-use crate::query::parse::{Place, document as filter_of, is_operators, value_condition};
+use crate::query::parse::{Place, document as filter_of, is_operators_of_element, value_condition};
 use crate::query::{Filter, Node, Predicate};
 
 fn failed(what: impl Into<String>) -> Error {
@@ -258,7 +258,7 @@ fn added(value: Value<'_>) -> Result<Vec<ValueBuf>> {
 
 fn pull(value: Value<'_>, context: &Context) -> Result<Pull> {
     Ok(match value {
-        Value::Document(document) if is_operators(document) && !is_logical(document) => {
+        Value::Document(document) if is_operators_of_element(document) && !is_logical(document) => {
             Pull::Matching(Box::new(value_condition(super::array::WRAPPED, document, context)?))
         }
         Value::Document(document) => Pull::Documents(Box::new(filter_of(document, context, Place::Element)?)),

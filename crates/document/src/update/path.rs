@@ -56,12 +56,6 @@ impl UpdatePath {
                 let what = format!("Cannot have positional (i.e. '$') element in the first position in path '{text}'");
                 return Err(Error::bad_value(what));
             }
-            if at == 0 && name.starts_with('$') {
-                let what = format!(
-                    "The dollar ($) prefixed field '{name}' in '{text}' is not allowed in the context of an update's replacement document."
-                );
-                return Err(Error::new(ErrorCode::DOLLAR_PREFIXED_FIELD_NAME, what));
-            }
             steps.push(step);
         }
         if steps.iter().filter(|step| **step == Step::First).count() > 1 {
@@ -74,6 +68,18 @@ impl UpdatePath {
     /// Whether one of the two paths begins with the other.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.steps.iter().zip(&other.steps).all(|(a, b)| a == b)
+    }
+
+    /// Refuses a field of the document itself whose name begins with a dollar, which an upsert may insert and an update
+    /// may not change.
+    ///
+    /// # Errors
+    /// `DollarPrefixedFieldName` (52).
+    pub(super) fn check_top(&self) -> Result<()> {
+        match self.text.split('.').next() {
+            Some(name) if name.starts_with('$') => Err(refused_top(name, &self.text)),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a component is positional.
@@ -94,4 +100,13 @@ impl UpdatePath {
         };
         keys(self).cmp(&keys(other))
     }
+}
+
+/// `DollarPrefixedFieldName` (52).
+pub(super) fn refused_top(name: &str, path: &str) -> Error {
+    let what = format!(
+        "The dollar ($) prefixed field '{name}' in '{path}' is not allowed in the context of an update's replacement \
+         document. Consider using an aggregation pipeline with $replaceWith."
+    );
+    Error::new(ErrorCode::DOLLAR_PREFIXED_FIELD_NAME, what)
 }

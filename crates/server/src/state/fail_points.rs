@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use spinney_document::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use spinney_document::{Error, ErrorCode, Result};
 
+use crate::auth::credentials::random_bytes;
 use crate::base::fields::Fields;
 
 /// The fail points of a server.
@@ -55,13 +56,15 @@ struct FailCommand {
 }
 
 /// How often a fail point acts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Mode {
     #[default]
     Off,
     Always,
     Times(i64),
     Skip(i64),
+    /// With this probability, from 0 to 1.
+    Probability(f64),
 }
 
 /// What happens to which commands.
@@ -138,7 +141,8 @@ impl FailPoints {
     }
 
     fn configure_lost_cursor(&self, mode: Mode, data: Document<'_>) -> Result<i64> {
-        let known = ["errorCode", "closeConnection"];
+        // Drivers set it with the data of `failCommand`: it is about no other command.
+        let known = ["errorCode", "closeConnection", "failCommands"];
         if let Some(other) = data.elements().find(|element| !known.iter().any(|name| element.name == *name)) {
             return Err(Error::bad_value(format!("failGetMoreAfterCursorCheckout does not know '{}'", other.name)));
         }
@@ -203,18 +207,27 @@ impl Mode {
             Self::Always | Self::Skip(0) => (true, *self),
             Self::Times(left) => (true, Self::Times(left - 1)),
             Self::Skip(left) => (false, Self::Skip(left - 1)),
+            Self::Probability(share) => (is_drawn(share), *self),
         };
         *self = next;
         acts
     }
 
     fn parse(value: Value<'_>) -> Result<Self> {
-        let wrong = || Error::bad_value("the mode of a fail point is 'off', 'alwaysOn', {times: n} or {skip: n}");
+        let wrong = || {
+            let what = "the mode of a fail point is 'off', 'alwaysOn', {times: n}, {skip: n} or \
+                        {activationProbability: p} with p from 0 to 1";
+            Error::bad_value(what)
+        };
         match (value.as_str(), value.as_document()) {
             (Some("off"), _) => Ok(Self::Off),
             (Some("alwaysOn"), _) => Ok(Self::Always),
             (None, Some(document)) => {
                 let fields = Fields::new("mode", document);
+                if let Some(share) = document.get("activationProbability") {
+                    let share = share.as_f64().filter(|share| (0.0..=1.0).contains(share));
+                    return share.map(Self::Probability).ok_or_else(wrong);
+                }
                 match (fields.number("times")?, fields.number("skip")?) {
                     (Some(times), None) if times >= 0 => Ok(Self::Times(times)),
                     (None, Some(skip)) if skip >= 0 => Ok(Self::Skip(skip)),
@@ -224,6 +237,12 @@ impl Mode {
             _ => Err(wrong()),
         }
     }
+}
+
+/// Whether a draw of this probability is lucky.
+fn is_drawn(share: f64) -> bool {
+    let drawn = random_bytes(4).ok().and_then(|bytes| bytes.first_chunk().copied().map(u32::from_le_bytes));
+    drawn.is_some_and(|drawn| f64::from(drawn) < share * 2_f64.powi(32))
 }
 
 impl FailData {
@@ -364,6 +383,20 @@ mod tests {
     }
 
     #[test]
+    fn a_fail_point_may_act_with_a_probability() {
+        let points = FailPoints::default();
+        let data = r#"{"failCommands": ["insert"], "errorCode": 6}"#;
+        let acts = |share: f64| {
+            set(&points, &format!(r#"{{"m": {{"activationProbability": {share:?}}}}}"#), data);
+            (0..400).filter(|_| points.meet("insert", None).is_some()).count()
+        };
+        assert_eq!((acts(0.0), acts(1.0)), (0, 400));
+        assert!((1..400).contains(&acts(0.5)));
+        let above = spinney_document::doc! {"activationProbability": 1.5};
+        assert!(points.configure("failCommand", Value::Document(above.view()), Document::empty()).is_err());
+    }
+
+    #[test]
     fn the_time_of_commands_is_over_as_often_as_the_mode_says() {
         let points = FailPoints::default();
         let times = spinney_document::doc! {"times": 1};
@@ -396,6 +429,9 @@ mod tests {
         let configure = |data: Document<'_>| {
             points.configure("failGetMoreAfterCursorCheckout", Value::Document(times.view()), data)
         };
+        // The Node and Go drivers' tests send the data of `failCommand`.
+        let of_command = spinney_document::doc! {"failCommands": &spinney_document::doc! {}, "errorCode": 6};
+        configure(of_command.view()).unwrap();
         configure(data.view()).unwrap();
         assert_eq!((points.meet_cursor(), points.meet_cursor()), (Some(6), None));
         assert_eq!(configure(Document::empty()).unwrap_err().code(), ErrorCode::BAD_VALUE);

@@ -3,7 +3,7 @@
 use super::summation::Sum;
 use crate::base::num::{nearest_f64, trunc_to_i64};
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::decimal::Rounding;
+use crate::bson::decimal::{Rounding, Unpacked};
 use crate::bson::number::Number;
 use crate::bson::{Decimal128, Kind, Value};
 use crate::expr::parser::Parser;
@@ -220,20 +220,24 @@ function!(modulo(call, env) {
     Ok(Val::View(match (x, y) {
         (x, y) if joined(a, b) == Kind::Decimal128 => Value::Decimal128(x.to_decimal().remainder(y.to_decimal())),
         (Number::Int(x), Number::Int(y)) => integer(x.wrapping_rem(y), joined(a, b)),
-        (Number::Int(x), y) => match y.to_exact_i64() {
-            // A whole double divides as an integer of the other's type.
-            Some(y) => integer(x.wrapping_rem(y), a),
-            None => Value::Double(nearest_f64(x) % y.to_f64()),
-        },
         (x, y) => Value::Double(x.to_f64() % y.to_f64()),
     }))
 });
+
+/// A decimal as a whole number; not a number when it has more than 34 digits before the point, as in MongoDB.
+fn whole(number: Decimal128, rounding: Rounding) -> Decimal128 {
+    let whole = number.quantized(0, rounding);
+    match whole.unpack() {
+        Unpacked::Finite { exponent: 0, .. } => whole,
+        _ => Decimal128::NAN,
+    }
+}
 
 function!(ceil(call, env) {
     unary(call, env, |number, kind| Ok(match number {
         Number::Int(number) => integer(number, kind),
         Number::Double(number) => Value::Double(number.ceil()),
-        Number::Decimal(number) => Value::Decimal128(number.to_integral(Rounding::Ceiling)),
+        Number::Decimal(number) => Value::Decimal128(whole(number, Rounding::Ceiling)),
     }))
 });
 
@@ -241,7 +245,7 @@ function!(floor(call, env) {
     unary(call, env, |number, kind| Ok(match number {
         Number::Int(number) => integer(number, kind),
         Number::Double(number) => Value::Double(number.floor()),
-        Number::Decimal(number) => Value::Decimal128(number.to_integral(Rounding::Floor)),
+        Number::Decimal(number) => Value::Decimal128(whole(number, Rounding::Floor)),
     }))
 });
 
@@ -265,7 +269,8 @@ fn rounded<'a>(call: &'a Call, env: &Env<'a>, rounding: Rounding) -> Result<Val<
         let number = given.as_number().ok_or_else(|| {
             error(16004, format!("precision argument to {name} must be a number, found {}", place.type_name()))
         })?;
-        if number.trunc_to_i64().is_none() {
+        let is_no_decimal = matches!(number, Number::Decimal(decimal) if decimal.is_nan());
+        if number.trunc_to_i64().is_none() && !is_no_decimal {
             return Err(error(31109, format!("precision argument to {name} is out of range: {}", given.to_json())));
         }
         let exact = given
@@ -388,7 +393,7 @@ function!(ln(call, env) {
             return Err(error(28766, "$ln's argument must be a positive number"));
         }
         Ok(match number {
-            Number::Decimal(number) => Value::Decimal128(super::transcendental::ln(number)),
+            Number::Decimal(number) if !number.is_nan() => Value::Decimal128(super::transcendental::ln(number)),
             number => Value::Double(number.to_f64().ln()),
         })
     })
@@ -400,7 +405,7 @@ function!(log10(call, env) {
             return Err(error(28761, "$log10's argument must be a positive number"));
         }
         Ok(match number {
-            Number::Decimal(number) => Value::Decimal128(super::transcendental::log10(number)),
+            Number::Decimal(number) if !number.is_nan() => Value::Decimal128(super::transcendental::log10(number)),
             number => Value::Double(number.to_f64().log10()),
         })
     })
@@ -426,7 +431,8 @@ function!(log(call, env) {
         return Err(error(28759, "$log's base must be a positive number not equal to 1"));
     }
     let decimal = joined(value.value().kind(), base.value().kind()) == Kind::Decimal128;
-    Ok(Val::View(if decimal {
+    // What is not a number is one of doubles, as in MongoDB.
+    Ok(Val::View(if decimal && !x.is_nan() && !b.is_nan() {
         let (x, b) = (super::transcendental::ln(x.to_decimal()), super::transcendental::ln(b.to_decimal()));
         Value::Decimal128(x.divided_by(b))
     } else {

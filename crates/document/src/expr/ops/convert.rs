@@ -9,7 +9,7 @@ use crate::bson::number::Number;
 use crate::bson::{Decimal128, Kind, ObjectId, Timestamp, Value};
 use crate::expr::parser::Parser;
 use crate::expr::tree::{Call, Env, Expression, function};
-use crate::expr::value::{Val, error, truth};
+use crate::expr::value::{TEXT_BYTES_MAX, Val, error, too_large, truth};
 
 function!(type_of(call, env) { Ok(Val::text(call.argument(0, env)?.type_name())) });
 function!(is_number(call, env) { Ok(crate::expr::value::is_number(&call.argument(0, env)?).into()) });
@@ -120,7 +120,7 @@ impl Conversion {
 
     fn apply(&self, value: &Value<'_>) -> Result<Val<'static>> {
         Ok(match self.to {
-            Kind::Double => Val::View(to_double(value)?),
+            Kind::Double => Val::View(self.to_double(value)?),
             Kind::Int32 => Val::View(self.to_int(value, Kind::Int32)?),
             Kind::Int64 => Val::View(self.to_int(value, Kind::Int64)?),
             Kind::Decimal128 => Val::View(to_decimal(value)?),
@@ -132,6 +132,19 @@ impl Conversion {
             Kind::Document | Kind::Array => self.to_json(value)?,
             other => return Err(unsupported(value, other.name())),
         })
+    }
+
+    fn to_double(&self, value: &Value<'_>) -> Result<Value<'static>> {
+        match value {
+            Value::Binary(subtype, bytes) => {
+                let mut bytes = stored_bytes(*subtype, bytes);
+                if self.big_endian {
+                    bytes.reverse();
+                }
+                to_double(&Value::Binary(0, &bytes))
+            }
+            value => to_double(value),
+        }
     }
 
     fn to_json(&self, value: &Value<'_>) -> Result<Val<'static>> {
@@ -179,8 +192,10 @@ impl Conversion {
                     failed(format!("Failed to parse number '{text}' in $convert with no onError value: Overflow"))
                 })
             }
-            Value::Binary(_, bytes) => {
-                let number = integer_of_bytes(bytes, self.big_endian).ok_or_else(|| {
+            Value::Binary(subtype, bytes) => {
+                let bytes = stored_bytes(*subtype, bytes);
+                let fits = kind == Kind::Int64 || bytes.len() <= 4;
+                let number = integer_of_bytes(&bytes, self.big_endian).filter(|_| fits).ok_or_else(|| {
                     failed(
                         "Failed to convert BinData to a number in $convert with no onError value because of its length",
                     )
@@ -206,8 +221,31 @@ impl Conversion {
             },
             Value::Decimal128(number) => Val::text(number.to_string()),
             Value::ObjectId(id) => Val::text(id.to_string()),
-            Value::DateTime(millis) => Val::text(date_text(*millis)),
-            Value::Binary(subtype, bytes) => Val::text(self.binary_text(*subtype, bytes)?),
+            Value::DateTime(millis) => {
+                let year = crate::bson::date::Civil::from_millis(*millis).year;
+                if !(0..=9999).contains(&year) {
+                    let what = format!(
+                        "Could not convert date to string: date component was outside the supported range of 0-9999: {year}"
+                    );
+                    return Err(error(18537, what));
+                }
+                Val::text(date_text(*millis))
+            }
+            Value::Binary(subtype, bytes) => {
+                // Twice the bytes at the most: what is too long is not made.
+                let len = match self.format {
+                    Format::Hex => bytes.len().saturating_mul(2),
+                    Format::Utf8 => bytes.len(),
+                    _ => bytes.len().div_ceil(3).saturating_mul(4),
+                };
+                if len >= TEXT_BYTES_MAX && self.format == Format::Utf8 {
+                    return Err(too_large(len));
+                }
+                if len >= TEXT_BYTES_MAX {
+                    return Err(failed("Resulting string value is too large in $convert with no onError value"));
+                }
+                Val::text(self.binary_text(*subtype, bytes)?)
+            }
             Value::Document(_) | Value::Array(_) => Val::text(value.to_json()),
             other => return Err(unsupported(other, "string")),
         })
@@ -261,6 +299,11 @@ impl Conversion {
                 let invalid = |what: &str| {
                     failed(format!("Input string is not {what} in $convert with no onError value: {text}"))
                 };
+                if self.subtype == 4 && !matches!(self.format, Format::Uuid | Format::Auto | Format::None) {
+                    return Err(failed(
+                        "Only the UUID format is allowed with subtype 4 in $convert with no onError value",
+                    ));
+                }
                 let bytes = match self.format {
                     Format::Base64 => {
                         base64::engine::general_purpose::STANDARD.decode(&*text).map_err(|_| invalid("base64"))?
@@ -288,6 +331,12 @@ impl Conversion {
             other => Err(unsupported(other, "binData")),
         }
     }
+}
+
+/// The bytes of a binary value as they are stored: those of the old subtype 2 begin with their length.
+fn stored_bytes(subtype: u8, bytes: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
+    if subtype == 2 { [&length[..], bytes].concat() } else { bytes.to_vec() }
 }
 
 fn ordered<const N: usize>(mut little: [u8; N], big: bool) -> [u8; N] {
@@ -407,7 +456,35 @@ fn parse_double(text: &str) -> Option<f64> {
         Some(digits) => parse_hex_double(digits).map(|number| if negative { -number } else { number })?,
         None => f64::from_str(text).ok()?,
     };
-    number.is_finite().then_some(number)
+    // What is too large or too small for a double is none.
+    (number.is_finite() && (number != 0.0 || !has_digits(trimmed))).then_some(number)
+}
+
+/// Whether the digits of a number in text are not all zeros.
+fn has_digits(text: &str) -> bool {
+    let mantissa = text.split(['e', 'E', 'p', 'P']).next().unwrap_or_default();
+    mantissa.trim_start_matches("0x").trim_start_matches("0X").chars().any(|c| c.is_ascii_hexdigit() && c != '0')
+}
+
+/// The decimal of a number in text: digits beyond 34 are cut off, and what is too large or too small for a decimal is
+/// none.
+fn parse_decimal(text: &str) -> Option<Decimal128> {
+    let (mantissa, exponent) = text.find(['e', 'E']).map_or((text, ""), |at| text.split_at(at));
+    let (mut cut, mut significant, mut is_fraction) = (String::with_capacity(text.len()), 0, false);
+    for c in mantissa.chars() {
+        is_fraction |= c == '.';
+        let is_digit = c.is_ascii_digit();
+        significant += usize::from(is_digit && (significant > 0 || c != '0'));
+        match is_digit && significant > 34 {
+            false => cut.push(c),
+            true if !is_fraction => cut.push('0'),
+            true => {}
+        }
+    }
+    let decimal = Decimal128::parse_rounding(&(cut + exponent)).ok()?;
+    let is_number = mantissa.contains(|c: char| c.is_ascii_digit());
+    let is_lost = is_number && (decimal.is_infinite() || decimal.is_zero() && has_digits(mantissa));
+    (!is_lost).then_some(decimal)
 }
 
 /// A number such as `1.8p-1` behind `0x`: hexadecimal digits, and a power of two.
@@ -437,7 +514,7 @@ fn to_decimal(value: &Value<'_>) -> Result<Value<'static>> {
         Value::DateTime(millis) => Decimal128::from(*millis),
         Value::String(text) => {
             let text = text.to_str_lossy();
-            Decimal128::parse_rounding(&text).map_err(|_| failed(format!("Failed to parse number '{text}' in $convert with no onError value: Failed to parse string to decimal")))?
+            parse_decimal(&text).ok_or_else(|| failed(format!("Failed to parse number '{text}' in $convert with no onError value: Failed to parse string to decimal")))?
         }
         value => value.as_number().ok_or_else(|| unsupported(value, "decimal"))?.to_decimal(),
     }))
@@ -526,6 +603,8 @@ fn kind_of(value: &Value<'_>) -> Result<Kind> {
             .find(|kind| *name == *kind.name())
             .ok_or_else(|| Error::bad_value(format!("Unknown type name: {name}"))),
         value => match value.as_exact_i64() {
+            // The type of what is missing, to which nothing is converted.
+            Some(0) => Err(failed("Unsupported conversion to missing in $convert with no onError value")),
             Some(number) => kinds.into_iter().find(|kind| i64::from(kind.number()) == number).ok_or_else(|| {
                 Error::new(
                     ErrorCode::FAILED_TO_PARSE,
@@ -575,6 +654,10 @@ mod argument {
 
 function!(convert(call, env) {
     let (input, to) = (call.argument(argument::INPUT, env)?, call.argument(argument::TO, env)?);
+    // The other options are not looked at then.
+    if input.is_nullish() {
+        return if call.has(argument::ON_NULL) { call.argument(argument::ON_NULL, env) } else { Ok(Val::NULL) };
+    }
     if to.is_nullish() {
         return Ok(Val::NULL);
     }
@@ -606,9 +689,6 @@ function!(convert(call, env) {
         let number = base.value().as_exact_i64().and_then(|base| u32::try_from(base).ok());
         Some(number.filter(|base| [2, 8, 10, 16].contains(base)).ok_or_else(|| error(3_501_301, "In $convert, if specified, base must be 2, 8, 10 or 16"))?)
     };
-    if input.is_nullish() {
-        return if call.has(argument::ON_NULL) { call.argument(argument::ON_NULL, env) } else { Ok(Val::NULL) };
-    }
     let subtype = subtype_of(&subtype)?;
     let binary = target == Kind::Binary && matches!(input.value(), Value::String(_)) || target == Kind::String && matches!(input.value(), Value::Binary(..));
     if binary && format.is_none() {
@@ -630,7 +710,7 @@ fn subtype_of(value: &Val<'_>) -> Result<u8> {
     let whole = number
         .as_exact_i64()
         .ok_or_else(|| error(4_341_106, "In $convert, numeric 'subtype' argument is not an integer"))?;
-    let byte = u8::try_from(whole).ok().filter(|byte| *byte <= 8 || *byte >= 128);
+    let byte = u8::try_from(whole).ok().filter(|byte| *byte <= 9 || *byte >= 128);
     byte.ok_or_else(|| {
         error(
             4_341_107,

@@ -7,7 +7,7 @@ use crate::bson::Value;
 use crate::expr::allowance;
 use crate::expr::parser::{Parser, check_variable};
 use crate::expr::tree::{Call, Env, Expression, Local, function};
-use crate::expr::value::{Val, error};
+use crate::expr::value::{Val, error, truth};
 
 /// The order of two values, where a missing one is below all others.
 #[must_use]
@@ -108,7 +108,7 @@ function!(switch(call, env) {
         }
     }
     if matches!(default, Expression::Absent) {
-        return Err(error(40069, "$switch could not find a matching branch for an input, and no default was specified."));
+        return Err(error(40066, "$switch could not find a matching branch for an input, and no default was specified."));
     }
     default.evaluate(env)
 });
@@ -122,7 +122,7 @@ pub(in crate::expr) fn parse_switch(
     let Value::Document(document) = value else {
         return Err(error(40060, format!("$switch requires an object as an argument, found: {}", value.kind().name())));
     };
-    let (mut arguments, mut default) = (Vec::new(), Expression::Absent);
+    let (mut arguments, mut default, mut decided, mut count) = (Vec::new(), None, false, 0);
     for element in document {
         match element.name.as_bytes() {
             b"branches" => {
@@ -132,21 +132,52 @@ pub(in crate::expr) fn parse_switch(
                     return Err(error(40061, what));
                 };
                 for branch in branches {
-                    arguments.extend(parse_branch(parser, branch)?);
+                    count += 1;
+                    let [case, then] = parse_branch(parser, branch, decided)?;
+                    match known_truth(&case) {
+                        _ if decided => {}
+                        // No document comes to it.
+                        Some(false) => {}
+                        truth => {
+                            decided = truth == Some(true);
+                            arguments.extend([case, then]);
+                        }
+                    }
                 }
             }
-            b"default" => default = parser.parse(element.value)?,
+            b"default" => default = Some(element.value),
             _ => return Err(error(40067, format!("$switch found an unknown argument: {}", element.name))),
         }
     }
-    if arguments.is_empty() {
+    if count == 0 {
         return Err(error(40068, "$switch requires at least one branch."));
+    }
+    // Its constants are computed even where no document comes to it, as in MongoDB.
+    let default = parser.optional(default)?;
+    if arguments.is_empty() && matches!(default, Expression::Absent) && parser.folds() {
+        let what = "One cannot execute a switch statement where all the cases evaluate to false without a default";
+        return Err(error(40069, what));
+    }
+    if decided && arguments.len() == 2 {
+        arguments.truncate(2);
+        return Ok(arguments.remove(1));
     }
     arguments.push(default);
     Ok(Expression::Call(Call { name, function: switch, arguments }))
 }
 
-fn parse_branch(parser: &mut Parser<'_>, branch: Value<'_>) -> Result<[Expression; 2]> {
+/// Whether a condition is true or false for every document, if that is known.
+fn known_truth(case: &Expression) -> Option<bool> {
+    match case {
+        Expression::Constant(value) => Some(truth(&value.view())),
+        Expression::Missing => Some(false),
+        _ => None,
+    }
+}
+
+/// A condition and its result. Constants are not computed within a result to which no document comes, nor within a
+/// branch behind one that is always taken.
+fn parse_branch(parser: &mut Parser<'_>, branch: Value<'_>, decided: bool) -> Result<[Expression; 2]> {
     let Value::Document(branch) = branch else {
         return Err(error(
             40062,
@@ -160,10 +191,12 @@ fn parse_branch(parser: &mut Parser<'_>, branch: Value<'_>) -> Result<[Expressio
     }
     let case =
         branch.get("case").ok_or_else(|| error(40064, "$switch requires each branch have a 'case' expression"))?;
-    let case = parser.parse(case)?;
+    let case = if decided { parser.parse_unfolded(case)? } else { parser.parse(case)? };
     let then =
         branch.get("then").ok_or_else(|| error(40065, "$switch requires each branch have a 'then' expression."))?;
-    Ok([case, parser.parse(then)?])
+    let is_dead = decided || known_truth(&case) == Some(false);
+    let then = if is_dead { parser.parse_unfolded(then)? } else { parser.parse(then)? };
+    Ok([case, then])
 }
 
 /// `$literal`: the value as it stands.

@@ -5,6 +5,7 @@ pub(super) mod arithmetic;
 pub(super) mod array;
 pub(super) mod convert;
 pub(super) mod date;
+mod fixed;
 pub(super) mod logic;
 pub(super) mod object;
 pub(super) mod percentile;

@@ -1,6 +1,6 @@
 //! Text.
 
-use crate::base::num::usize_of;
+use crate::base::num::{trunc_to_i64, usize_of};
 use crate::base::{Error, Result};
 use crate::bson::decimal::Rounding;
 use crate::bson::number::Number;
@@ -133,6 +133,11 @@ function!(substr_bytes(call, env) {
         let number = value.value().as_number();
         let number = number.ok_or_else(|| error(code, format!("{name}: {what} must be a numeric type (is BSON type {})", value.type_name())))?;
         // A decimal is rounded, and one that is no 64-bit integer is the least of them.
+        if let Number::Double(double) = number
+            && trunc_to_i64(double).is_none()
+        {
+            return Err(error(31109, format!("{name}: {what} is out of range of a 64-bit integer: {double}")));
+        }
         Ok::<i64, Error>(match number {
             Number::Decimal(decimal) => Number::Decimal(decimal.to_integral(Rounding::HalfEven)).to_exact_i64().unwrap_or(i64::MIN),
             number => number.trunc_to_i64().unwrap_or_default(),

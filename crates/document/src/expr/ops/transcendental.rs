@@ -1,5 +1,7 @@
-//! Exponentials, logarithms and trigonometry of decimals, to about 33 digits: series over reduced arguments.
+//! Exponentials and logarithms of decimals, to 34 digits, and their trigonometry to about 33: series over reduced
+//! arguments.
 
+use super::fixed;
 use crate::bson::Decimal128;
 use crate::bson::decimal::Rounding;
 use crate::bson::number::Number;
@@ -12,8 +14,6 @@ fn constant(text: &str) -> Decimal128 {
     Decimal128::parse_rounding(text).unwrap_or(d(0))
 }
 
-const LN10: &str = "2.302585092994045684017991454684364207601";
-const LN2: &str = "0.6931471805599453094172321214581765680755";
 /// Pi, as trigonometry takes it.
 pub(super) const PI: &str = "3.141592653589793238462643383279502884197";
 
@@ -32,26 +32,12 @@ pub(in crate::expr) fn exp(x: Decimal128) -> Decimal128 {
     if x.is_zero() {
         return d(1);
     }
-    if x.to_f64().abs() > 20_000.0 {
-        return if x.is_negative() {
-            constant("1E-6176").times(constant("1E-10"))
-        } else {
-            constant("1E+6144").times(d(1000))
-        };
-    }
-    // x = k ln 10 + r, and e^r by its series.
-    let k = x.divided_by(constant(LN10)).to_integral(Rounding::HalfEven);
-    let r = x.minus(k.times(constant(LN10)));
-    let (mut sum, mut term) = (d(1), d(1));
-    for n in 1..100 {
-        term = term.times(r).divided_by(d(n));
-        sum = sum.plus(term);
-        if is_negligible(term, sum) {
-            break;
-        }
-    }
-    let k = Number::Decimal(k).trunc_to_i64().unwrap_or_default();
-    sum.times(constant(&format!("1E{k}")))
+    fixed::exp(x).unwrap_or_else(|| beyond(x.is_negative()))
+}
+
+/// What is beyond all decimals: infinite, or too small for one.
+fn beyond(is_small: bool) -> Decimal128 {
+    if is_small { constant("1E-6176").times(constant("1E-10")) } else { constant("1E+6144").times(d(1000)) }
 }
 
 /// The natural logarithm of a positive number.
@@ -59,39 +45,7 @@ pub(in crate::expr) fn ln(x: Decimal128) -> Decimal128 {
     if x.is_nan() || x.is_infinite() {
         return x;
     }
-    // x = m * 10^k with m near 1, then ln m = 2 atanh((m - 1) / (m + 1)).
-    let (mut m, mut k) = (x, 0_i64);
-    while m.to_f64() >= 5.0 || m.to_f64().is_infinite() {
-        let digits = scale_of(m);
-        m = m.divided_by(constant(&format!("1E{digits}")));
-        k += digits;
-        if digits == 0 {
-            break;
-        }
-    }
-    while m.to_f64() < 0.5 {
-        let digits = scale_of(m).min(-1);
-        m = m.divided_by(constant(&format!("1E{digits}")));
-        k += digits;
-    }
-    let mut twos = 0;
-    while m.to_f64() > 1.5 {
-        m = m.divided_by(d(2));
-        twos += 1;
-    }
-    let z = m.minus(d(1)).divided_by(m.plus(d(1)));
-    let square = z.times(z);
-    let (mut sum, mut power) = (z, z);
-    for n in 1..200 {
-        power = power.times(square);
-        let term = power.divided_by(d(2 * n + 1));
-        sum = sum.plus(term);
-        if is_negligible(term, sum) {
-            break;
-        }
-    }
-    let base = d(2).times(sum);
-    base.plus(d(twos).times(constant(LN2))).plus(d(k).times(constant(LN10)))
+    fixed::ln(x)
 }
 
 /// The decimal exponent of a number above zero.
@@ -115,8 +69,7 @@ pub(in crate::expr) fn log10(x: Decimal128) -> Decimal128 {
     if crate::bson::number::compare(Number::Decimal(power), Number::Decimal(x)).is_eq() {
         return d(scale);
     }
-    let fraction = x.divided_by(power);
-    d(scale).plus(ln(fraction).divided_by(constant(LN10)))
+    fixed::log10(x)
 }
 
 /// A number to a power: by squaring for whole exponents, else by logarithms.
@@ -142,7 +95,7 @@ pub(in crate::expr) fn pow(x: Decimal128, y: Decimal128) -> Decimal128 {
     if x.is_zero() {
         return d(0);
     }
-    exp(y.times(ln(x)))
+    fixed::pow(x, y).unwrap_or_else(|| beyond(y.times(ln(x)).is_negative()))
 }
 
 /// The same number with 34 digits.

@@ -112,13 +112,16 @@ impl<'t> Cursor<'t> {
     }
 
     fn spaces(&mut self) {
-        self.rest = self.rest.trim_start();
+        self.rest = self.rest.trim_start_matches(SPACES);
     }
 }
 
+/// What may stand before a date, between its parts and behind it.
+const SPACES: [char; 8] = [' ', '\t', '\n', '\r', '\x0B', '\x0C', '\0', '\u{A0}'];
+
 /// The milliseconds of a date in one of the usual notations; without a zone of its own it is in `zone`.
 pub(in crate::expr) fn parse_date(text: &str, zone: Option<Zone>) -> Option<i64> {
-    let mut cursor = Cursor { rest: text.trim() };
+    let mut cursor = Cursor { rest: text.trim_matches(SPACES) };
     let mut read = Read::default();
     if cursor.rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
         // July 4, 2017
@@ -129,6 +132,11 @@ pub(in crate::expr) fn parse_date(text: &str, zone: Option<Zone>) -> Option<i64>
         cursor.eat(',');
         cursor.spaces();
         read.year = Some(cursor.digits(4, 4)?);
+    } else if cursor.eat('-') {
+        // -0001-07-04
+        read.year = Some(-cursor.digits(4, 4)?);
+        read.month = Some(if cursor.eat('-') { cursor.digits(2, 2)? } else { return None });
+        read.day = Some(if cursor.eat('-') { cursor.digits(2, 2)? } else { return None });
     } else {
         let first = cursor.digits(1, 4)?;
         if cursor.eat('-') {
@@ -166,15 +174,20 @@ pub(in crate::expr) fn parse_date(text: &str, zone: Option<Zone>) -> Option<i64>
         }
     }
     read_clock(&mut cursor, &mut read)?;
-    if zone.is_some() && read.zone.is_some() {
+    if has_two_zones(zone, &read) {
         return None;
     }
     read.millis(zone)
 }
 
+/// Whether a text with a zone of its own stands beside another zone; UTC is none.
+fn has_two_zones(zone: Option<Zone>, read: &Read) -> bool {
+    zone.is_some_and(|zone| !zone.is_utc()) && read.zone.is_some()
+}
+
 fn read_clock(cursor: &mut Cursor<'_>, read: &mut Read) -> Option<()> {
     cursor.eat(',');
-    if cursor.eat('T') || cursor.eat('t') || cursor.rest.starts_with(' ') {
+    if cursor.eat('T') || cursor.eat('t') || cursor.rest.starts_with([' ', '\t']) {
         cursor.spaces();
         if cursor.rest.starts_with(|c: char| c.is_ascii_digit()) {
             read.hour = cursor.digits(1, 2)?;
@@ -253,7 +266,7 @@ fn parse_with(text: &str, format: &str, zone: Option<Zone>) -> Result<i64> {
     if !cursor.rest.is_empty() {
         return Err(wrong("trailing data"));
     }
-    if zone.is_some() && read.zone.is_some() {
+    if has_two_zones(zone, &read) {
         return Err(wrong(
             "you cannot pass in a date/time string with time zone information together with a timezone argument",
         ));

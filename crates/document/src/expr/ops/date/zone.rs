@@ -49,6 +49,8 @@ impl Zone {
             Value::String(name) => {
                 let name = name.to_str_lossy();
                 Self::parse(&name)
+                    // It names a zone at the end of a date only.
+                    .filter(|_| name != "Z")
                     .map(Some)
                     .ok_or_else(|| error(40485, format!("unrecognized time zone identifier: \"{name}\"")))
             }
