@@ -74,6 +74,7 @@ impl Catalog {
             self.recorder().written(engine, note.time);
             Ok(())
         };
+        let _unknown = self.recorder().applying(engine);
         if own.is_some() {
             write()?;
             match own.take().map(PreparedCommit::applied) {
@@ -83,7 +84,7 @@ impl Catalog {
             }
         } else {
             self.follow(followed, &note, write)?;
-            self.store_counts_when_due();
+            self.store_when_due();
         }
         self.recorder().advance_position(self.engine(), commit.position);
         Ok(())

@@ -167,8 +167,14 @@ impl Catalog {
         Ok(CopiedCounts { counts: counts.collect(), next })
     }
 
+    /// Stores what the next open would else have to read in the log, when that is much: counts, and what sessions did.
+    pub fn store_when_due(&self) {
+        self.store_counts_when_due();
+        self.recorder().store_notes_when_due(self.engine(), &self.table, || self.random());
+    }
+
     /// Stores the counts when there is much log behind the mark, or the log before it is given up.
-    pub fn store_counts_when_due(&self) {
+    fn store_counts_when_due(&self) {
         let (engine, position) = (self.engine(), self.counts.position.load(Ordering::Relaxed));
         let is_due = engine.log_end().0.saturating_sub(position) >= LOG_BYTES || engine.log_start().0 > position;
         if !is_due || engine.is_read_only() {

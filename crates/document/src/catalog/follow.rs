@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use spinney::{Batch, Change, Kind};
 
+use super::log_notes;
 use super::names::Entry;
 use super::namespace::Namespace;
-use super::record::{Past, Recorder, is_own, is_past, past_key, past_of};
+use super::record::{Past, is_own, is_past, past_key, past_of};
 use super::registry::Catalog;
 use super::row::{self, IndexRow, NUMBER_KEY, Row};
 use super::state::{CollectionState, Index, Schema};
@@ -111,7 +112,7 @@ impl Catalog {
     /// next open.
     pub(super) fn writing(&self, note: &Note, position: u64, copies: bool, batch: &mut Batch) {
         if copies {
-            Recorder::put_session(batch, &self.table, note, position);
+            log_notes::put_session(batch, &self.table, note, position);
         }
         self.recorder().writing(note.time, position, self.engine().log_end(), batch);
         self.recorder().put_position(batch, &self.table, position, note.time);

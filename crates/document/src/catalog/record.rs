@@ -9,8 +9,8 @@
 //!   or renamed then, as long as the log may have changes of before.
 //! - `#p`, on a member of a replica set: the position and the time of the newest commit that was applied, u64 each,
 //!   little-endian.
-//! - `#s-<position>` and `#s-e<number>`: notes of commits of sessions, for copies of the database, which have none of
-//!   its log.
+//!
+//! The file `log_notes.rs` has the rows of sessions.
 //!
 //! # Concurrency
 //! Locks that are each held for a moment and never together, but that of the copies: the thread that applies a commit
@@ -26,13 +26,16 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use spinney::{Batch, Durability, ErrorKind, LogPoints, Lsn, Snapshot, Table, TableId, Transaction, prefix_range};
+use spinney::{Batch, Durability, LogPoints, Lsn, Snapshot, Table, TableId, Transaction};
 
 use super::counts::{COUNTS, numbers_of, pair};
+use super::log_notes::{
+    self, KnownSession, KnownSessions, LOG_BYTES, NoteMark, SESSIONS, Seen, Since, UnknownCommit, UnknownCommits,
+};
 use super::recent_states::RecentStates;
 use crate::base::{Environment, Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Timestamp, Value};
-use crate::notes::clock::{just_behind, millis};
+use crate::notes::clock::just_behind;
 use crate::notes::{ClusterClock, Note, SessionNote};
 
 /// The first bytes of the keys of former names.
@@ -43,12 +46,6 @@ const SINCE: &str = "#r";
 
 /// The key of the position of a replica set.
 pub(super) const POSITION: &str = "#p";
-
-/// The first bytes of the keys of notes of sessions.
-const SESSIONS: &str = "#s-";
-
-/// For how many seconds the notes of sessions are stored that a copy was made with.
-const SESSION_SECONDS: u32 = 30 * 60;
 
 /// How far ahead of the time of day the times of a database may be, in seconds; further ahead they are set back.
 const AHEAD_SECONDS_MAX: u32 = 24 * 3600 + 3600;
@@ -101,19 +98,6 @@ impl FromIterator<Past> for PastNames {
     }
 }
 
-/// A moment since which all commits have notes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Since {
-    /// The cluster time.
-    pub time: Timestamp,
-    /// The position in the log.
-    pub lsn: Lsn,
-    /// On a member of a replica set: the position of the newest commit that was applied by then.
-    pub position: u64,
-    /// Whether the history before was cut, because its times were far ahead of the time of day.
-    pub is_cut: bool,
-}
-
 /// A cluster time in a database that was far ahead of the time of day when it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ahead {
@@ -132,6 +116,13 @@ pub struct Recorder {
     since: Option<Since>,
     past: RwLock<PastNames>,
     sessions: Mutex<Sessions>,
+    unknown: UnknownCommits,
+    /// The newest time of a commit that was there at open.
+    newest_at_open: Timestamp,
+    /// Held while what sessions did is stored.
+    storing: Mutex<()>,
+    /// When the log ends behind this position, that is stored.
+    store_at: AtomicU64,
     /// By the positions of commits of a replica set.
     positions: Mutex<LogPoints<u64>>,
     /// The newest position of a commit of a replica set that readers see; 0 when there was none.
@@ -158,18 +149,19 @@ impl Drop for Waiting<'_> {
 pub trait SessionListener: fmt::Debug + Send + Sync {
     /// A commit was applied that was made in a session.
     fn remember(&self, note: SessionNote);
+
+    /// What sessions did, and a position of the log that no commit of a session is before of which the session does not
+    /// know yet; none where no commit is under way. It is called after the end of the log was read.
+    fn done(&self) -> (Vec<KnownSession>, Option<Lsn>);
 }
 
 /// Sessions of commits, until somebody listens.
 #[derive(Debug, Default)]
 struct Sessions {
     /// What the log said of them at open, and commits since that nobody listened to.
-    kept: SessionNotes,
+    kept: KnownSessions,
     listeners: Vec<Weak<dyn SessionListener>>,
 }
-
-/// What was done under the newest number of each session.
-type SessionNotes = HashMap<([u8; 16], String), SessionNote>;
 
 /// How many commits of a replica set are between two whose places in the log are remembered.
 const POSITIONS_STEP: u64 = 256;
@@ -209,11 +201,12 @@ impl Recorder {
         let stored = table.get(SINCE)?;
         let stored = stored.as_deref().and_then(Document::from_checked_bytes).and_then(since_of);
         let mut past = read_past(table)?;
-        let mut seen = Seen { begin: stored.map(|since| (since, false)), ..Seen::default() };
         let (position, time) = read_position(table)?;
+        let mark = NoteMark::read(table)?;
+        let mut seen = Seen::nothing(stored);
         if !engine.is_read_only() {
-            seen.read(engine)?;
-            read_sessions(engine, table, &mut seen.sessions, millis(clock.wall()))?;
+            seen = Seen::read(engine, table, stored, mark)?;
+            seen.sessions.read(engine, table, clock.wall().time)?;
         }
         // A copy of a database has what the database had, and a log of its own.
         let is_of_log = |since: &Since| {
@@ -232,8 +225,11 @@ impl Recorder {
             clock.advance(newest);
             clock.advance_visible(complete);
         }
+        let goes_on = stored_of_log.is_some() && keeps && !is_set_back;
+        let mark = mark.filter(|_| !engine.is_read_only());
+        let store_at = go_on_from(engine, table, mark, goes_on && seen.by_mark, environment.random())?;
         let since = match stored_of_log {
-            Some(since) if keeps && !is_set_back => Some(since),
+            Some(since) if goes_on => Some(since),
             _ if keeps && !engine.is_read_only() => {
                 // The time of day of a member says nothing of the commits that it lacks.
                 let tick = clock.tick();
@@ -260,6 +256,10 @@ impl Recorder {
             copies: RwLock::default(),
             recent: RecentStates::default(),
             sessions: Mutex::new(Sessions { kept: seen.sessions, listeners: Vec::new() }),
+            unknown: UnknownCommits::default(),
+            newest_at_open: if is_set_back { Timestamp::default() } else { newest },
+            storing: Mutex::default(),
+            store_at: AtomicU64::new(store_at.0),
         })
     }
 
@@ -286,7 +286,7 @@ impl Recorder {
     /// said at open, and what was done since while nobody listened.
     pub fn listen(&self, listener: &Arc<dyn SessionListener>) {
         let mut sessions = self.sessions.lock();
-        sessions.kept.values().for_each(|note| listener.remember(note.clone()));
+        sessions.kept.notes().for_each(|note| listener.remember(note.clone()));
         sessions.listeners.push(Arc::downgrade(listener));
     }
 
@@ -296,12 +296,72 @@ impl Recorder {
             let mut sessions = self.sessions.lock();
             sessions.listeners.retain(|listener| listener.strong_count() > 0);
             if sessions.listeners.is_empty() {
-                remember(&mut sessions.kept, note);
+                sessions.kept.remember(KnownSession { note, used: self.clock.wall().time });
                 return;
             }
             sessions.listeners.iter().filter_map(Weak::upgrade).collect()
         };
         listeners.iter().for_each(|listener| listener.remember(note.clone()));
+    }
+
+    /// Takes in what sessions did of which a listener will not tell any more.
+    pub fn leave(&self, sessions: Vec<KnownSession>) {
+        let mut kept = self.sessions.lock();
+        sessions.into_iter().for_each(|session| kept.kept.remember(session));
+    }
+
+    /// A commit of the replica set is going to be applied. The sessions know of it when the guard is dropped.
+    pub(super) fn applying(&self, engine: &spinney::Database) -> UnknownCommit<'_> {
+        self.unknown.begin(engine)
+    }
+
+    /// Stores what sessions did when there is much log behind what is stored.
+    pub(super) fn store_notes_when_due(&self, engine: &spinney::Database, table: &Table, random: impl FnOnce() -> u64) {
+        // It orders nothing.
+        if engine.log_end().0 < self.store_at.load(AtomicOrdering::Relaxed) || !self.is_on() || engine.is_read_only() {
+            return;
+        }
+        if let Some(_storing) = self.storing.try_lock() {
+            // The next operation tells what is wrong with the engine.
+            drop(self.store_notes(engine, table, random(), false));
+        }
+    }
+
+    /// Stores what sessions did for the next open: nothing is written after this.
+    pub(super) fn store_last_notes(&self, engine: &spinney::Database, table: &Table, random: u64) {
+        if self.is_on() && !engine.is_read_only() {
+            // Where it is not stored, because the engine is closed already or cannot write, the log is read.
+            drop(self.store_notes(engine, table, random, true));
+        }
+    }
+
+    fn store_notes(
+        &self,
+        engine: &spinney::Database,
+        table: &Table,
+        random: u64,
+        is_last: bool,
+    ) -> spinney::Result<()> {
+        // Before sessions are looked at: they know of the commits up to here.
+        let end = engine.log_end();
+        let newest = self.clock.newest_commit().max(self.newest_at_open);
+        let mut position = end.min(self.unknown.from().unwrap_or(end));
+        let mut known = KnownSessions::default();
+        let listeners: Vec<_> = {
+            let sessions = self.sessions.lock();
+            sessions.kept.recent(self.clock.wall().time).for_each(|session| known.remember(session.clone()));
+            sessions.listeners.iter().filter_map(Weak::upgrade).collect()
+        };
+        for listener in listeners {
+            let (done, unknown_from) = listener.done();
+            done.into_iter().for_each(|session| known.remember(session));
+            position = position.min(unknown_from.unwrap_or(end));
+        }
+        let is_last = is_last && position == end;
+        let mark = NoteMark { position, newest, random, row_bytes: 0, is_last };
+        let mark = log_notes::store(engine, table, &known, mark)?;
+        self.store_at.store(mark.passed_at().0, AtomicOrdering::Relaxed);
+        Ok(())
     }
 
     /// Since when all commits have notes; nothing when they have none.
@@ -394,29 +454,17 @@ impl Recorder {
         // The commits before this moment are in the log, and those after it store their notes.
         *self.copies.write() += 1;
         engine.sync()?;
-        let (mut seen, mut batch) = (Seen::default(), Batch::new());
-        seen.read(engine)?;
-        // Those of the copy that this database began with.
-        read_sessions(engine, catalog, &mut seen.sessions, millis(self.clock.wall()))?;
-        batch.delete_range(catalog, prefix_range(format!("{SESSIONS}e")));
-        for (number, session) in (0_u64..).zip(seen.sessions.into_values()) {
-            let note = Note { time: Some(self.clock.newest_commit()), session: Some(session), ..Note::default() };
-            batch.put(catalog, format!("{SESSIONS}e{number:016x}"), note.encode());
-        }
+        let (mut sessions, mut batch) = (Seen::whole(engine, None)?.sessions, Batch::new());
+        // Those of the copy that this database began with, and those of before the log.
+        sessions.read(engine, catalog, self.clock.wall().time)?;
+        sessions.put(&mut batch, catalog);
+        batch.exceeds_memory();
         Ok(engine.write(&batch)?)
     }
 
     /// A copy is made, or given up.
     pub(super) fn end_copy(&self) {
         *self.copies.write() -= 1;
-    }
-
-    /// Adds the note of a session to a batch, for copies.
-    pub(super) fn put_session(batch: &mut Batch, catalog: &Table, note: &Note, position: u64) {
-        if let (time, Some(session)) = (note.time, &note.session) {
-            let note = Note { time, session: Some(session.clone()), ..Note::default() };
-            batch.put(catalog, format!("{SESSIONS}{position:016x}"), note.encode());
-        }
     }
 
     /// Adds to a batch that a commit of a replica set is applied by it.
@@ -513,21 +561,6 @@ fn read_position(table: &Table) -> Result<(u64, Timestamp)> {
     Ok((position, Timestamp::from_bits(time)))
 }
 
-/// Adds the notes of sessions that were stored for copies, and forgets old ones.
-fn read_sessions(engine: &spinney::Database, table: &Table, sessions: &mut SessionNotes, now_ms: i64) -> Result<()> {
-    let now = u32::try_from(now_ms / 1000).unwrap_or_default();
-    let (mut rows, mut old) = (table.prefix(SESSIONS), Batch::new());
-    while let Some((key, bytes)) = rows.advance()? {
-        let note = Note::decode(bytes);
-        let is_old = |note: &Note| note.time.is_none_or(|time| time.time.saturating_add(SESSION_SECONDS) < now);
-        match note.filter(|note| !is_old(note)).and_then(|note| note.session) {
-            Some(session) => remember(sessions, session),
-            None => old.delete(table, key),
-        }
-    }
-    Ok(engine.write(&old)?)
-}
-
 /// Writes durably that commits have notes from now on.
 fn begin(engine: &spinney::Database, table: &Table, since: Since) -> Result<Since> {
     let row = doc! {
@@ -568,79 +601,26 @@ pub(super) fn past_of(table: TableId, row: Document<'_>) -> Option<Past> {
     })
 }
 
-/// What the notes in the log say.
-#[derive(Debug, Default)]
-struct Seen {
-    sessions: SessionNotes,
-    /// The commit that began to record, and whether the log has it.
-    begin: Option<(Since, bool)>,
-    /// Of all commits.
-    all: Times,
-    /// Of those since records began.
-    since: Times,
-}
-
-/// The times of commits.
-#[derive(Clone, Copy, Debug, Default)]
-struct Times {
-    /// The first one in the log.
-    oldest: Option<Timestamp>,
-    newest: Timestamp,
-}
-
-impl Times {
-    fn add(&mut self, time: Timestamp) {
-        self.oldest.get_or_insert(time);
-        self.newest = self.newest.max(time);
-    }
-}
-
-impl Seen {
-    /// Reads the whole log; again from its new start when it went on meanwhile.
-    fn read(&mut self, engine: &spinney::Database) -> Result<()> {
-        let mut start = engine.log_start();
-        loop {
-            *self = Self { begin: self.begin, ..Self::default() };
-            match self.read_from(engine, start) {
-                Err(error) if error.kind() == ErrorKind::Gone && engine.log_start() > start => {
-                    start = engine.log_start();
-                }
-                done => return Ok(done?),
-            }
+/// Replaces a mark that is the last one of a closed database, and removes one that does not count: a commit follows.
+/// Where the log ends when the next mark is due.
+fn go_on_from(
+    engine: &spinney::Database,
+    table: &Table,
+    mark: Option<NoteMark>,
+    counts: bool,
+    random: u64,
+) -> Result<Lsn> {
+    match mark {
+        Some(mark) if counts && mark.is_last => {
+            let mark = NoteMark { position: engine.log_end(), random, is_last: false, ..mark };
+            let mut batch = Batch::new();
+            mark.put(&mut batch, table);
+            engine.write(&batch)?;
+            Ok(mark.passed_at())
         }
-    }
-
-    /// The times that count. Those of before records began may be ahead of these, where the clock was set back then.
-    const fn times(&self, begins: bool) -> Times {
-        if begins { self.since } else { self.all }
-    }
-
-    fn read_from(&mut self, engine: &spinney::Database, start: Lsn) -> spinney::Result<()> {
-        for commit in engine.changes(start)? {
-            let commit = commit?;
-            let Some(note) = Note::decode(commit.note()) else { continue };
-            if let Some(time) = note.time {
-                self.all.add(time);
-                if self.begin.is_none_or(|(begin, _)| begin.lsn <= commit.lsn) {
-                    self.since.add(time);
-                }
-                self.begin.iter_mut().for_each(|(begin, met)| *met |= begin.time == time);
-            }
-            note.session.into_iter().for_each(|session| remember(&mut self.sessions, session));
-        }
-        Ok(())
-    }
-}
-
-/// Keeps what was done under the newest number of a session.
-fn remember(sessions: &mut SessionNotes, note: SessionNote) {
-    match sessions.entry((note.id, note.user.clone())) {
-        Entry::Vacant(entry) => drop(entry.insert(note)),
-        Entry::Occupied(mut entry) => match entry.get().txn_number.cmp(&note.txn_number) {
-            Ordering::Less => drop(entry.insert(note)),
-            Ordering::Equal => entry.get_mut().outcomes.extend(note.outcomes),
-            Ordering::Greater => {}
-        },
+        Some(mark) if counts => Ok(mark.passed_at()),
+        Some(_) => NoteMark::remove(engine, table).map(|()| engine.log_start().plus(LOG_BYTES)),
+        None => Ok(engine.log_start().plus(LOG_BYTES)),
     }
 }
 

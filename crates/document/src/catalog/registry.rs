@@ -93,6 +93,7 @@ pub struct Catalog {
 impl Drop for Catalog {
     fn drop(&mut self) {
         self.store_last_counts();
+        self.recorder.store_last_notes(&self.engine, &self.table, self.random());
     }
 }
 

@@ -69,6 +69,11 @@ impl Collection {
         self.schema().namespace.clone()
     }
 
+    /// The engine's database.
+    pub(crate) fn engine(&self) -> &spinney::Database {
+        self.catalog.engine()
+    }
+
     /// What the collection is now: its options and indexes.
     #[must_use]
     pub fn schema(&self) -> Arc<Schema> {

@@ -301,7 +301,7 @@ impl DocumentTransaction {
             None if is_agreed_on => catalog.commit_transaction(txn, durability, Some(Box::new(applied))),
             None => catalog.commit_transaction(txn, durability, None).map(|()| applied()),
         };
-        catalog.store_counts_when_due();
+        catalog.store_when_due();
         // Others may be committed after all.
         let is_lost = |error: &Error| error.is_conflict() || !is_agreed_on;
         committed.map_err(|error| if is_lost(&error) { claims.labeled(error) } else { error })

@@ -110,7 +110,7 @@ impl Service {
         self.state.snapshots.sweep(now);
         self.database().catalog().recorder().sweep(now);
         self.state.cursors.sweep(now, self.state.cursor_limits());
-        self.database().catalog().store_counts_when_due();
+        self.database().catalog().store_when_due();
     }
 
     /// Removes expired documents, unless `fsync` has closed the database to writes. A server calls it as often as the

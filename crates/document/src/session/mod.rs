@@ -2,8 +2,9 @@
 //! sent, and snapshots that several reads share.
 //!
 //! # Recovery
-//! What a retryable write did, and that a transaction was committed, is in the note of its commit in the log; at open
-//! the notes are read back. So it is known for as long as the log is kept.
+//! What a retryable write did, and that a transaction was committed, is in the note of its commit in the log. The
+//! catalog stores what sessions did that were used within half an hour, now and then and at the end
+//! (`catalog/log_notes.rs`); at open these rows and the notes behind them are read back.
 //!
 //! # Concurrency
 //! The registry's lock is held for a moment. A session's lock is held while its number changes and while its

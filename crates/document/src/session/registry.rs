@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use spinney::Durability;
+use spinney::{Durability, Lsn};
 
 use super::id::SessionId;
 use super::retry::RetryableWrites;
 use super::transaction::{OpenTransaction, aborted};
 use crate::base::error::TRANSIENT_TRANSACTION_ERROR;
 use crate::base::{Environment, Error, ErrorCode, Result};
-use crate::catalog::SessionListener;
+use crate::catalog::{KnownSession, SessionListener, UnknownCommits};
 use crate::collection::DocumentTransaction;
 use crate::database::Database;
 use crate::notes::SessionNote;
@@ -22,6 +23,9 @@ pub const SESSION_IDLE_MS: i64 = 30 * 60 * 1000;
 
 /// How many milliseconds a transaction may stay open, unless another time is set.
 pub const TRANSACTION_MS: i64 = 60_000;
+
+/// How long a session's lock is waited for, which is held for a moment unless a transaction commits.
+const STATE_WAIT: Duration = Duration::from_millis(1);
 
 /// How often sessions are looked through, in milliseconds.
 const SWEEP_MS: i64 = 1000;
@@ -54,6 +58,7 @@ pub struct Session {
     id: SessionId,
     /// When it was used last, in milliseconds since 1970. Only the sweep reads it.
     used_ms: AtomicI64,
+    unknown: Arc<UnknownCommits>,
     state: Mutex<State>,
 }
 
@@ -73,6 +78,12 @@ enum Use {
     Open(Arc<OpenTransaction>),
     Committed,
     Aborted,
+}
+
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        self.database.catalog().recorder().leave(self.known.done().0);
+    }
 }
 
 impl Sessions {
@@ -233,7 +244,7 @@ impl Sessions {
             _ => {}
         }
         state.leave();
-        let writes = Arc::new(RetryableWrites::new(session.id.clone(), number));
+        let writes = Arc::new(RetryableWrites::new(session.id.clone(), number, Arc::clone(&session.unknown)));
         state.number = Some(number);
         state.use_ = Use::Writes(Arc::clone(&writes));
         Ok(writes)
@@ -246,6 +257,7 @@ impl Sessions {
     /// `TransientTransactionError`; `TransactionTooLarge` (257); others with `UnknownTransactionCommitResult`.
     pub fn commit(&self, session: &Session, number: i64, durability: Option<Durability>) -> Result<()> {
         let mut state = session.state.lock();
+        let _unknown = session.unknown.begin(self.database.engine());
         state.check(session, number)?;
         let open = match &state.use_ {
             Use::Committed => return Ok(()),
@@ -253,13 +265,7 @@ impl Sessions {
             Use::Aborted => return Err(aborted(number)),
             Use::Nothing | Use::Writes(_) => return Err(no_such(number, state.number)),
         };
-        let note = SessionNote {
-            id: session.id.uuid,
-            user: session.id.user.clone(),
-            txn_number: number,
-            is_transaction: true,
-            outcomes: Vec::new(),
-        };
+        let note = session.transaction_note(number);
         let done = if self.is_late(&open) {
             open.abort();
             Err(aborted(number))
@@ -302,6 +308,20 @@ impl Listener {
 }
 
 impl SessionListener for Listener {
+    fn done(&self) -> (Vec<KnownSession>, Option<Lsn>) {
+        let sessions: Vec<Arc<Session>> = self.known.lock().sessions.values().cloned().collect();
+        let (mut done, mut position) = (Vec::new(), None);
+        for session in sessions {
+            // Before the look: what a statement has told the session that has ended is found.
+            let begin = session.unknown.from();
+            let used = u32::try_from(session.used_ms.load(Ordering::Relaxed) / 1000).unwrap_or_default();
+            done.extend(session.done().map(|note| KnownSession { note, used }));
+            let begin = begin.or_else(|| session.unknown.from());
+            position = [position, begin].into_iter().flatten().min();
+        }
+        (done, position)
+    }
+
     fn remember(&self, note: SessionNote) {
         let id = SessionId { uuid: note.id, user: note.user.clone() };
         let session = self.enter(&id, self.environment.now_ms());
@@ -320,7 +340,7 @@ impl SessionListener for Listener {
         }
         if !matches!(state.use_, Use::Writes(_)) {
             state.leave();
-            state.use_ = Use::Writes(Arc::new(RetryableWrites::new(id, note.txn_number)));
+            state.use_ = Use::Writes(Arc::new(RetryableWrites::new(id, note.txn_number, Arc::clone(&session.unknown))));
         }
         if let Use::Writes(writes) = &state.use_ {
             writes.remember(note.outcomes);
@@ -347,13 +367,41 @@ impl Known {
 
 impl Session {
     fn new(id: SessionId) -> Self {
-        Self { id, used_ms: AtomicI64::default(), state: Mutex::default() }
+        Self { id, used_ms: AtomicI64::default(), unknown: Arc::default(), state: Mutex::default() }
     }
 
     /// The id.
     #[must_use]
     pub const fn id(&self) -> &SessionId {
         &self.id
+    }
+
+    /// The note of a transaction that is committed.
+    fn transaction_note(&self, number: i64) -> SessionNote {
+        SessionNote {
+            id: self.id.uuid,
+            user: self.id.user.clone(),
+            txn_number: number,
+            is_transaction: true,
+            outcomes: Vec::new(),
+        }
+    }
+
+    /// What was done under the newest number, if anything; none while a transaction commits.
+    fn done(&self) -> Option<SessionNote> {
+        let state = loop {
+            match self.state.try_lock_for(STATE_WAIT) {
+                Some(state) => break state,
+                // The thread that asks may be the one that applies the commit, or that has committed.
+                None if self.unknown.from().is_some() => return None,
+                None => {}
+            }
+        };
+        match &state.use_ {
+            Use::Writes(writes) => Some(writes.done()),
+            Use::Committed => Some(self.transaction_note(state.number?)),
+            Use::Nothing | Use::Open(_) | Use::Aborted => None,
+        }
     }
 
     /// The open transaction, unless a command is changing that now.

@@ -9,6 +9,7 @@ use super::id::SessionId;
 use super::transaction::OpenTransaction;
 use crate::base::{Error, Result, interrupt};
 use crate::bson::Document;
+use crate::catalog::UnknownCommits;
 use crate::collection::insert::Noted;
 use crate::collection::{Collection, DocumentTransaction, InsertMany, WriteOptions};
 use crate::notes::{Outcome, SessionNote};
@@ -18,6 +19,7 @@ use crate::notes::{Outcome, SessionNote};
 pub struct RetryableWrites {
     session: SessionId,
     number: i64,
+    unknown: Arc<UnknownCommits>,
     /// Held while a statement runs: a client that has waited for too long sends it again while it still does.
     running: Mutex<()>,
     done: Mutex<DoneStatements>,
@@ -84,8 +86,8 @@ pub enum Scope {
 }
 
 impl RetryableWrites {
-    pub(super) fn new(session: SessionId, number: i64) -> Self {
-        Self { session, number, running: Mutex::default(), done: Mutex::default() }
+    pub(super) fn new(session: SessionId, number: i64, unknown: Arc<UnknownCommits>) -> Self {
+        Self { session, number, unknown, running: Mutex::default(), done: Mutex::default() }
     }
 
     /// Waits until no other statement of the number runs.
@@ -107,6 +109,12 @@ impl RetryableWrites {
     #[must_use]
     pub fn outcome(&self, statement: i32) -> Option<Outcome> {
         self.done.lock().outcome(statement).cloned()
+    }
+
+    /// What was done.
+    pub(super) fn done(&self) -> SessionNote {
+        let done = self.done.lock().clone();
+        self.note(done)
     }
 
     fn note(&self, outcomes: Vec<(i32, u64, Outcome)>) -> SessionNote {
@@ -143,6 +151,7 @@ impl Scope {
             }
             Self::Once(writes) => {
                 let _alone = writes.alone()?;
+                let _unknown = writes.unknown.begin(collection.engine());
                 if let Some(outcome) = writes.outcome(statement) {
                     return Ok((outcome, true));
                 }
@@ -184,6 +193,7 @@ impl Scope {
             Self::Once(writes) => writes,
         };
         let _alone = writes.alone()?;
+        let _unknown = writes.unknown.begin(collection.engine());
         let before: Vec<_> = statements.iter().map(|(_, statement)| writes.outcome(*statement)).collect();
         let done = collection.transact(options, |txn| {
             let mut done = Vec::with_capacity(statements.len());
@@ -245,6 +255,7 @@ impl Scope {
             }
             Self::Once(writes) => {
                 let _alone = writes.alone()?;
+                let _unknown = writes.unknown.begin(collection.engine());
                 let places = 0..documents.len();
                 let (before, left): (Vec<usize>, Vec<usize>) =
                     places.partition(|at| writes.outcome(statements(*at)).is_some());

@@ -9,6 +9,7 @@ use super::format::{SECTOR, sector_up};
 use super::pool::directory::SegmentInfo;
 use super::pool::pins::PinId;
 use super::recovery::chain::SegmentFile;
+use super::recovery::read_window::ReadWindow;
 use super::recovery::reader::LogReader;
 use super::writer::LogWriter;
 use crate::base::{Error, ErrorKind, Lsn, Result};
@@ -39,6 +40,8 @@ pub struct LogCursor {
     ahead: VecDeque<Logged>,
     /// The number of the segment in which the last reading began; zero before the first.
     segment: u64,
+    /// What was read of that segment or a later one, while more is durable: it is not read again.
+    window: ReadWindow,
 }
 
 impl LogCursor {
@@ -85,7 +88,7 @@ impl LogWriter {
             return Err(Error::invalid(format!("position {from} is behind the end of the redo log, {tail}")));
         }
         let pin = self.pool.pin(from, pinned_bytes_max).map_err(|oldest| gone(from, oldest))?;
-        Ok(LogCursor { pin, position: from, ahead: VecDeque::new(), segment: 0 })
+        Ok(LogCursor { pin, position: from, ahead: VecDeque::new(), segment: 0, window: ReadWindow::default() })
     }
 
     /// Ends a cursor's pin, and gives up the segments that only it kept. What cannot be removed is removed by the next
@@ -132,6 +135,7 @@ impl LogWriter {
             0 => LogReader::after(&log, position)?,
             _ => LogReader::resumed(&log, position),
         };
+        reader.go_on_in(std::mem::take(&mut cursor.window));
         let mut enough = false;
         let read = reader.read(&mut |start, end, payload| {
             enough = bytes >= AHEAD_BYTES;
@@ -144,7 +148,10 @@ impl LogWriter {
         });
         let segment = log.first().map_or(0, |found| found.header.number);
         match read {
-            Err(_) if enough => return Ok(segment),
+            Err(_) if enough => {
+                cursor.window = reader.into_window();
+                return Ok(segment);
+            }
             other => other?,
         }
         if reader.fragment_end < durable {

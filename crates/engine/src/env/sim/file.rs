@@ -132,6 +132,7 @@ impl File for SimFile {
             }
             _ => {}
         }
+        state.observed.read(&self.path, read);
         state.trace(offset, &buffer[..read]);
         Ok(read)
     }

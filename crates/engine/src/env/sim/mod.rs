@@ -162,6 +162,13 @@ impl SimEnv {
         self.0.state.lock().observed.batched_reads
     }
 
+    /// Bytes that were read from the files whose paths satisfy `of`.
+    #[must_use]
+    pub fn read_bytes(&self, of: impl Fn(&Path) -> bool) -> u64 {
+        let state = self.0.state.lock();
+        state.observed.read_bytes.iter().filter(|(path, _)| of(path)).map(|(_, bytes)| bytes).sum()
+    }
+
     /// How many files were opened to be read or written past the page cache.
     #[must_use]
     pub fn direct_open_count(&self) -> u64 {

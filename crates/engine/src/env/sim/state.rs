@@ -10,7 +10,7 @@ use super::rng::Rng;
 use crate::base::num::u64_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Called before each change with a fork of the machine.
@@ -64,6 +64,8 @@ pub(super) struct Observed {
     pub(super) trace: Option<Trace>,
     /// Reads that were made together with others.
     pub(super) batched_reads: u64,
+    /// Bytes that were read from each file.
+    pub(super) read_bytes: BTreeMap<PathBuf, u64>,
     /// Files that were opened past the page cache.
     pub(super) direct_opens: u64,
     /// How often the free space was asked for.
@@ -75,6 +77,14 @@ pub(super) struct Observed {
 }
 
 impl Observed {
+    /// Bytes were read from a file.
+    pub(super) fn read(&mut self, path: &Path, bytes: usize) {
+        match self.read_bytes.get_mut(path) {
+            Some(read) => *read += u64_of(bytes),
+            None => drop(self.read_bytes.insert(path.to_owned(), u64_of(bytes))),
+        }
+    }
+
     /// Bytes were written to a file.
     pub(super) fn wrote(&mut self, node: NodeId, bytes: usize) {
         let unsynced = self.unsynced.entry(node).or_default();

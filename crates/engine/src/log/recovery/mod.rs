@@ -5,7 +5,7 @@ mod headless;
 pub(in crate::log) mod parallel_replay;
 pub(in crate::log) mod probe;
 pub(in crate::log) mod progress;
-mod read_window;
+pub(in crate::log) mod read_window;
 pub(in crate::log) mod reader;
 pub(in crate::log) mod recover;
 mod restorer;

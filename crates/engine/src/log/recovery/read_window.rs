@@ -16,8 +16,8 @@ const WINDOW_BYTES: usize = 1 << 20;
 const _: () = assert!(WINDOW_BYTES > FRAGMENT_BYTES_MAX + FRAGMENT_HEADER_BYTES + SECTOR_BYTES);
 
 /// A part of one segment in memory.
-#[derive(Default)]
-pub(super) struct ReadWindow {
+#[derive(Debug, Default)]
+pub(in crate::log) struct ReadWindow {
     /// The segment's number; zero before the first.
     number: u64,
     start: Lsn,
@@ -27,6 +27,11 @@ pub(super) struct ReadWindow {
 }
 
 impl ReadWindow {
+    /// Whether nothing was read.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.number == 0
+    }
+
     /// The `len` bytes of content at `at`, or `None` when they would go beyond the segment.
     pub(super) fn get(&mut self, found: &SegmentFile, at: Lsn, len: usize) -> Result<Option<&[u8]>> {
         let header = &found.header;

@@ -116,6 +116,18 @@ impl<'a> LogReader<'a> {
         Ok(if begins { reader } else { Self::new(log, position) })
     }
 
+    /// Goes on in what another reader of the log has read, unless it has read something itself.
+    pub(in crate::log) fn go_on_in(&mut self, window: ReadWindow) {
+        if self.window.is_empty() {
+            self.window = window;
+        }
+    }
+
+    /// What it has read, for another reader.
+    pub(in crate::log) fn into_window(self) -> ReadWindow {
+        self.window
+    }
+
     /// Whether a payload begins at a position in the first segment, maybe in the group that follows there.
     fn begins_at(&mut self, position: Lsn) -> Result<bool> {
         let found = &self.log[0];
