@@ -3,7 +3,7 @@
 use crate::args::{CommitArgs, DbArgs, TableArgs};
 use crate::escape::one_line;
 use crate::failure::Usage;
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use spinney::{Database, DatabaseBuilder, Options, Table};
 use spinney_document::catalog::settle::is_of_documents;
@@ -158,7 +158,47 @@ fn opened_with(
     create: bool,
     register: impl FnOnce(DatabaseBuilder) -> DatabaseBuilder,
 ) -> Result<Database> {
-    replayed(args, options, |builder| register(builder.create(create)).open())
+    replayed(args, keeping_log(args, options), |builder| register(builder.create(create)).open())
+}
+
+/// The file of a database that says how many MiB of log a server with `--replSet` keeps.
+const OPLOG_SIZE: &str = "OPLOG-SIZE";
+
+/// Bytes of log that are kept where there is more than a recovery needs, and no such file: earlier versions wrote none.
+const LOG_KEEP_BYTES: u64 = 1 << 30;
+
+/// From now on a database keeps its log whoever opens it, for streams of changes.
+pub(crate) fn keep_log(db: &Path, mebibytes: u32) -> Result<()> {
+    let path = db.join(OPLOG_SIZE);
+    fs::write(&path, format!("{mebibytes}\n")).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The options, by which log is kept that was kept before: streams of changes go on in it. [`cut_log`] gives it up.
+fn keeping_log(args: &DbArgs, options: Options) -> Options {
+    if options.log_keep_bytes > 0 {
+        return options;
+    }
+    let noted = fs::read_to_string(args.path.join(OPLOG_SIZE)).ok();
+    match noted.and_then(|text| text.trim().parse::<u32>().ok()) {
+        Some(mebibytes) => options.log_keep_bytes(u64::from(mebibytes) << 20),
+        None => match spinney::kept_log_bytes(&args.path) {
+            Ok(kept) if kept > 0 => options.log_keep_bytes(kept.max(LOG_KEEP_BYTES)),
+            // The open tells what is wrong.
+            _ => options,
+        },
+    }
+}
+
+/// Gives up the log that no recovery needs, and keeps none from now on.
+pub(crate) fn cut_log(args: &DbArgs) -> Result<()> {
+    let path = args.path.join(OPLOG_SIZE);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+        }
+        _ => {}
+    }
+    close_after(replayed(args, Options::default(), |builder| builder.create(false).open())?, |_| Ok(()))
 }
 
 /// Opens a database, and shows how far the replay of its log is.

@@ -211,3 +211,33 @@ fn a_member_waits_until_it_is_made_part_of_a_set_and_stays_one() {
     // What was agreed on is not changed without the set.
     assert!(place.refused(&["serve", "db", "--listen", "127.0.0.1:0"]).contains("give --replSet"));
 }
+
+/// A start without `--replSet`, and each command that writes, gave the log of changes up without a word.
+#[test]
+fn a_server_without_a_set_keeps_the_log_of_changes_and_says_so() {
+    let place = Place::new();
+    let kept = || spinney::kept_log_bytes(place.path("db")).unwrap();
+    let serve = |more: &[&str]| {
+        let words = ["serve", "db", "--listen", "127.0.0.1:0"];
+        let mut serving = Serving::start(&place, &[&words, more].concat());
+        assert!(serving.line().starts_with("serving db: "));
+        serving
+    };
+    let mut serving = serve(&["--replSet", "rs0", "--oplogSize", "100"]);
+    let mut stream = TcpStream::connect(serving.address()).unwrap();
+    assert!(run(&mut stream, r#"{"insert":"c","documents":[{"_id":1}],"$db":"shop"}"#).starts_with(r#"{"n":1,"#));
+    assert_eq!(serving.end().1, Some(0));
+    // What no recovery needs is what streams need.
+    place.ok(&["flush", "db"]);
+    assert!(kept() > 0);
+    let (said, code) = serve(&[]).end();
+    assert!(code == Some(0) && said.contains("--cut-log gives it up"), "{said}");
+    place.ok(&["doc", "indexes", "db", "shop.c", "--create", r#"{"x": 1}"#]);
+    let before = kept();
+    place.ok(&["flush", "db"]);
+    assert!(kept() > before, "more of it, and nothing is given up");
+    let (said, code) = serve(&["--cut-log"]).end();
+    assert!(code == Some(0) && !said.contains("--cut-log"), "{said}");
+    place.ok(&["flush", "db"]);
+    assert_eq!(kept(), 0);
+}

@@ -56,6 +56,9 @@ pub(crate) struct ServeArgs {
         requires = "replica_set"
     )]
     pub(super) oplog_size: u32,
+    /// Give up the log of changes that a server with --replSet has kept: without this it is kept
+    #[arg(long, conflicts_with = "replica_set")]
+    pub(super) cut_log: bool,
     /// Clients must log in. While there are no users, a client of this machine may create the first one in `admin`
     #[arg(long)]
     pub(super) auth: bool,

@@ -9,7 +9,7 @@ mod notify;
 use crate::failure::Usage;
 use crate::output::Output;
 use crate::prometheus;
-use crate::store::in_new_or_old;
+use crate::store::{cut_log, in_new_or_old, keep_log};
 use anyhow::{Context as _, Error, Result, bail};
 use args::ServeArgs;
 use member::Part;
@@ -53,6 +53,9 @@ pub(crate) fn run(args: &ServeArgs, out: &mut Output) -> Result<()> {
         if args.db.path.exists() {
             spinney_replica::install_copy(&args.db.path)?;
         }
+        if args.cut_log && args.db.path.exists() {
+            cut_log(&args.db)?;
+        }
         let ended =
             in_new_or_old(&args.db, options, |db| serve(args, db, key.clone(), (sockets, metrics), &stop, out))?;
         if matches!(ended, Ended::Asked) {
@@ -77,6 +80,11 @@ fn serve(
         (None, spinney_document::Database::with_engine(db.clone())?)
     };
     let log = Log::stderr(args.log_json);
+    if args.replica_set.is_none() && db.options().log_keep_bytes > 0 {
+        let bytes = db.log_bytes_after(db.log_start()).to_string();
+        let fields = [("bytes", &*bytes), ("advice", "--cut-log gives it up, --replSet has streams go on in it")];
+        log.warning("the log of changes is kept that was kept with --replSet", &fields);
+    }
     for (collection, sentence) in documents.catalog().damages() {
         log.warning("damage was found", &[("collection", collection.as_str()), ("error", &sentence)]);
     }
@@ -95,6 +103,9 @@ fn serve(
         writeln!(out, "page, /metrics and /health on http://{}/", listener.local_addr()?)?;
         let db = db.clone();
         running.serve_metrics(listener, Box::new(move || prometheus::text(&db.stats())))?;
+    }
+    if args.replica_set.is_some() {
+        keep_log(&args.db.path, args.oplog_size)?;
     }
     tell(args, &documents, &running, out)?;
     wait_for_the_end(&running, stop)?;

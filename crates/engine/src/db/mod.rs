@@ -38,7 +38,7 @@ pub use self::api::table_handle::Table;
 pub use self::api::transaction::{Savepoint, Transaction};
 pub use self::api::typed::{KeyCodec, KeyFor, TypedRange, TypedTable, ValueCodec, ValueFor};
 pub use self::maintenance::checkpoint::CheckpointReport;
-pub use self::maintenance::log_reader::{LogEntry, LogFollower, read_log};
+pub use self::maintenance::log_reader::{LogEntry, LogFollower, kept_log_bytes, read_log};
 pub use self::maintenance::salvage::{SalvageMode, SalvageReport, TableAhead, TableLoss};
 pub use self::maintenance::salvage_to::{SalvageProgress, SalvagedCopy, SalvagedTable};
 pub use self::maintenance::verify::{Problem, VerifyReport};

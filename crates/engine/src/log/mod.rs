@@ -65,7 +65,7 @@ pub use recovery::parallel_replay::{AfterBatch, Apply, ReplayMode, ReplayWorkers
 pub use recovery::probe::{DirContents, probe_dir};
 pub use recovery::progress::ReplayProgress;
 pub use recovery::reader::{LogSummary, Visit};
-pub use recovery::recover::{RecoveredLog, inspect, inspect_on, recover, recover_unsynced};
+pub use recovery::recover::{RecoveredLog, history_bytes, inspect, inspect_on, recover, recover_unsynced};
 pub use recovery::salvage::{Damaged, Wanted, examine};
 pub use stats::LogStats;
 pub use writer::{LogWriter, Prepared};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::{Error, Kind, Lsn, Result, SeqNum, TableId};
 use crate::env::Env;
-use crate::log::{inspect, inspect_on};
+use crate::log::{history_bytes, inspect, inspect_on};
 use crate::table::catalog::Catalog;
 use crate::table::files;
 use crate::table::manifest::Manifest;
@@ -40,6 +40,17 @@ pub struct LogEntry<'a> {
 /// `Io`, and whatever `visit` says.
 pub fn read_log(path: impl AsRef<Path>, from: Lsn, visit: &mut dyn FnMut(LogEntry<'_>) -> Result<()>) -> Result<()> {
     LogFollower::new(path, from).read(visit)
+}
+
+/// Bytes of the redo log of the database in `path` that no recovery needs: an open with the default
+/// [`log_keep_bytes`](crate::Options::log_keep_bytes) gives them up. Nothing but the manifest and headers is read.
+///
+/// # Errors
+/// `Invalid` when there is no database; `Corruption`, `Unsupported`, `Io`.
+pub fn kept_log_bytes(path: impl AsRef<Path>) -> Result<u64> {
+    let follower = LogFollower::new(path, Lsn(0));
+    let catalog = follower.catalog()?;
+    history_bytes(&follower.env, &catalog.log_dir(&follower.dir), catalog.log_from)
 }
 
 /// Reads the redo log of a database as [`read_log`] does, and then what comes to it: of a database that another process

@@ -313,6 +313,17 @@ fn inspect_from(env: &Env, directory: &Path, from: Lsn, goes_on: bool, visit: &m
     Ok(summary)
 }
 
+/// Bytes of the segments in `directory` that hold nothing behind `from`: what is kept for readers to come. Only headers
+/// are read.
+///
+/// # Errors
+/// `Corruption` when a segment is missing or damaged that a recovery needs; `Unsupported`, `Io`.
+pub fn history_bytes(env: &Env, directory: &Path, from: Lsn) -> Result<u64> {
+    let directory = Directory { env: env.clone(), path: directory.to_owned() };
+    let chain = chain::find(&directory, &directory.list()?, None, Some(from), false)?;
+    Ok(chain.older.iter().map(|segment| segment.bytes).sum())
+}
+
 /// Reads a log; tells what was found and where its last fragment ends.
 fn read(mut reader: LogReader<'_>, visit: &mut Visit<'_>) -> Result<(LogSummary, Lsn)> {
     reader.read(visit)?;
