@@ -487,7 +487,9 @@ pub(crate) struct CompactArgs {
 
 /// Make a copy of the database as it is now, sharing files where the file system can
 ///
-/// A copy that fails is removed again; one that was interrupted is no database, and the same command begins anew.
+/// Another process may have the database open, such as a server: it goes on, and the copy has what it had written by
+/// one moment. A copy that fails is removed again; one that was interrupted is no database, and the same command begins
+/// anew.
 ///
 /// With --since the copy shares with an earlier one what did not change: runs and value files that cannot be linked
 /// from the database because it is on another file system, and B-trees that were not written since. It is complete all

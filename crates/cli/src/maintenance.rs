@@ -4,11 +4,11 @@ use crate::args::{CheckpointArgs, CompactArgs, FlushArgs, VerifyArgs};
 use crate::check::documents::Documents;
 use crate::escape::one_line;
 use crate::output::{Output, json_of};
-use crate::store::{Directories, look, refuse_inside, tables, with_db};
+use crate::store::{Directories, close_after, look, open, refuse_inside, tables, with_db};
 use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
 use spinney::base::num::u64_of;
-use spinney::{Database, Problem, Shape, Table, VerifyReport};
+use spinney::{CheckpointReport, Database, Options, Problem, Shape, Table, VerifyReport, checkpoint_beside};
 use spinney_lab::progress;
 use spinney_lab::text::{bytes, counted};
 use std::io::Write as _;
@@ -177,23 +177,47 @@ pub(crate) fn compact_in(db: &Database, args: &CompactArgs) -> Result<()> {
     done
 }
 
-/// Copies the database.
+/// Copies the database, also while another process has it open.
 pub(crate) fn checkpoint(args: &CheckpointArgs, out: &mut Output) -> Result<()> {
-    with_db(&args.db, |db| checkpoint_of(db, args, out))
+    let is_open = |error: &anyhow::Error| {
+        error.downcast_ref::<spinney::Error>().is_some_and(|error| error.kind() == spinney::ErrorKind::Locked)
+    };
+    match open(&args.db) {
+        Err(error) if is_open(&error) => {
+            let options = Options::default();
+            let memory_bytes = args.db.memory.unwrap_or(options.memory_bytes);
+            copied(args, out, || {
+                checkpoint_beside(&args.db.path, &args.dir, args.since.as_deref(), options.memory_bytes(memory_bytes))
+            })
+        }
+        db => close_after(db?, |db| checkpoint_of(db, args, out)),
+    }
 }
 
 /// As [`checkpoint`] of a database that is open.
 pub(crate) fn checkpoint_of(db: &Database, args: &CheckpointArgs, out: &mut Output) -> Result<()> {
+    copied(args, out, || match &args.since {
+        Some(base) => db.checkpoint_since(&args.dir, base),
+        None => db.checkpoint(&args.dir),
+    })
+}
+
+/// Makes a copy, and tells what it shares with an earlier one.
+fn copied(
+    args: &CheckpointArgs,
+    out: &mut Output,
+    make: impl FnOnce() -> spinney::Result<CheckpointReport>,
+) -> Result<()> {
     refuse_inside(&args.dir, &args.db.path)?;
     let made = Directories::missing([&args.dir].into_iter());
-    let done = match &args.since {
-        Some(base) => db.checkpoint_since(&args.dir, base).map(Some),
-        None => db.checkpoint(&args.dir).map(|_| None),
-    };
+    let done = make();
     if done.is_err() {
         made.remove();
     }
-    let Some(report) = done? else { return Ok(()) };
+    let report = done?;
+    if args.since.is_none() {
+        return Ok(());
+    }
     if args.json {
         return out.json_line(&report);
     }

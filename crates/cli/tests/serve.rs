@@ -241,3 +241,29 @@ fn a_server_without_a_set_keeps_the_log_of_changes_and_says_so() {
     place.ok(&["flush", "db"]);
     assert_eq!(kept(), 0);
 }
+
+#[test]
+fn a_server_goes_on_while_its_database_is_copied() {
+    let place = Place::new();
+    let mut serving = Serving::start(&place, &["serve", "db", "--listen", "127.0.0.1:0", "--replSet", "rs0"]);
+    assert!(serving.line().starts_with("serving db: "));
+    let mut stream = TcpStream::connect(serving.address()).unwrap();
+    let mut insert = |id: u32| {
+        let insert = format!(r#"{{"insert":"c","documents":[{{"_id":{id},"a":{}}}],"$db":"shop"}}"#, id % 7);
+        assert!(run(&mut stream, &insert).starts_with(r#"{"n":1,"#));
+    };
+    (0..100).for_each(&mut insert);
+    place.ok(&["checkpoint", "db", "first"]);
+    (100..300).for_each(&mut insert);
+    let told = place.ok(&["checkpoint", "db", "second", "--since", "first"]);
+    assert!(told.contains("linked"), "{told}");
+    insert(300);
+    assert_eq!(serving.end().1, Some(0));
+    for (copy, count) in [("first", 100), ("second", 300)] {
+        place.ok(&["verify", "--documents", copy]);
+        let found = place.ok(&["doc", "find", copy, "shop.c", "{}"]);
+        assert_eq!(found.lines().count(), count, "{copy}");
+    }
+    let message = place.refused(&["checkpoint", "db", "db/inside"]);
+    assert!(message.contains("lies in the database"), "{message}");
+}

@@ -34,7 +34,7 @@ pub use db::{
     LogEntry, LogFollower, LogStats, Options, Prepared, Problem, Range, Ranges, ReadStats, ReplayProgress, SalvageMode,
     SalvageProgress, SalvageReport, SalvagedCopy, SalvagedTable, Savepoint, Snapshot, Stats, StorageStats, StoredNote,
     Table, TableAhead, TableLoss, Transaction, TypedRange, TypedTable, ValueCodec, ValueFor, VerifyReport,
-    kept_log_bytes, prefix_range, read_log,
+    checkpoint_beside, kept_log_bytes, prefix_range, read_log,
 };
 pub use log::LogCompression;
 pub use table::estimate::Estimate;

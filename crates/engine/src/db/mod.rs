@@ -42,6 +42,7 @@ pub use self::maintenance::log_reader::{LogEntry, LogFollower, kept_log_bytes, r
 pub use self::maintenance::salvage::{SalvageMode, SalvageReport, TableAhead, TableLoss};
 pub use self::maintenance::salvage_to::{SalvageProgress, SalvagedCopy, SalvagedTable};
 pub use self::maintenance::verify::{Problem, VerifyReport};
+pub use self::open::checkpoint_beside::checkpoint_beside;
 pub use self::state::events::{Event, EventListener};
 pub use self::state::options::{Durability, Options};
 pub use crate::base::Histogram;

@@ -1,6 +1,7 @@
 //! How a database comes to be open, and how it is closed.
 
 mod advice;
+pub(crate) mod checkpoint_beside;
 mod close;
 pub(crate) mod core;
 pub(crate) mod opening;

@@ -17,6 +17,7 @@
 //! fails, and never sees what was written over them.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,13 @@ const NO_LOCKS: [io::ErrorKind; 3] = [io::ErrorKind::NotFound, io::ErrorKind::Un
 
 /// Opens the database as it is now.
 pub(crate) fn open_read_only(source: Source) -> Result<Core> {
+    let core = open_over(source, None)?;
+    core.state.health.set_read_only();
+    Ok(core)
+}
+
+/// Opens the database as it is now. What is written goes to memory, but for what goes to the directory `outlet`.
+pub(super) fn open_over(source: Source, outlet: Option<&Path>) -> Result<Core> {
     source.options.check()?;
     let Source { env, path, .. } = &source;
     let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
@@ -55,7 +63,7 @@ pub(crate) fn open_read_only(source: Source) -> Result<Core> {
         let loads = || Manifest::loads_since(&source.env, &source.path, lease.manifest);
         let loads_before = loads()?;
         let first = catalog(&source);
-        let (read, opened) = match load(&source, lease.manifest, lease.trees) {
+        let (read, opened) = match load(&source, lease.manifest, lease.trees, outlet) {
             Ok(loaded) => {
                 let read = loaded.state.manifest.lock().catalog().clone();
                 (Some(read), replay(loaded, &source, lease.manifest))
@@ -134,9 +142,14 @@ fn share(source: &Source, kind: FileKind, id: FileId) -> Result<Option<Box<dyn F
 }
 
 /// Opens the trees.
-fn load(source: &Source, manifest: FileId, lock: Option<Box<dyn FileLock>>) -> Result<Loaded> {
+fn load(source: &Source, manifest: FileId, lock: Option<Box<dyn FileLock>>, outlet: Option<&Path>) -> Result<Loaded> {
     let Source { env, path: dir, options, registered, .. } = source;
-    let over = Env { fs: Arc::new(OverlayFileSystem::new(Arc::clone(&env.fs))), ..env.clone() };
+    let below = Arc::clone(&env.fs);
+    let fs = match outlet {
+        Some(outlet) => OverlayFileSystem::with_outlet(below, outlet.to_owned()),
+        None => OverlayFileSystem::new(below),
+    };
+    let over = Env { fs: Arc::new(fs), ..env.clone() };
     let (env, files) = DatabaseFiles::of(over)?;
     let entries = env.fs.list(dir).map_err(|error| Error::io("list", dir, error))?;
     let found = Found { env, files, dir: dir.clone(), lock, entries, manifest: Some(manifest) };
@@ -158,6 +171,5 @@ fn replay(loaded: Loaded, source: &Source, manifest: FileId) -> Result<Core> {
     let core = Core::new(state, throttle, commits, log_dir, lock, Some(reader));
     // Nothing is shown that has expired meanwhile.
     core.expirer.step()?;
-    core.state.health.set_read_only();
     Ok(core)
 }

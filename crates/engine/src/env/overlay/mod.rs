@@ -1,9 +1,10 @@
 //! A file system over another one of which nothing is changed: what is written stays in memory, and is gone with it.
-//! A database that is opened to be read only works on it, so that it can neither write nor wants to.
+//! A database that is opened to be read only works on it, so that it can neither write nor wants to. One directory may
+//! be left out, to which a copy of what is read is written.
 //!
 //! # Invariants
 //! 1. The file system below is asked to open files for reading, to list directories and to share locks, and nothing
-//!    else.
+//!    else, but for the directory that is left out and the way to it.
 //! 2. A name that was removed or replaced here stays so, whatever becomes of it below.
 
 mod file;
@@ -22,6 +23,8 @@ pub struct OverlayFileSystem {
     below: Arc<dyn FileSystem>,
     /// What is not as it is below.
     names: Arc<Names>,
+    /// The directory that is changed below.
+    outlet: Option<PathBuf>,
 }
 
 /// What is not as it is below, by path.
@@ -45,19 +48,32 @@ impl OverlayFileSystem {
     /// A file system that shows what `below` does.
     #[must_use]
     pub fn new(below: Arc<dyn FileSystem>) -> Self {
-        Self { below, names: Arc::default() }
+        Self { below, names: Arc::default(), outlet: None }
+    }
+
+    /// As [`Self::new`], but changes in the directory `outlet` are made below. A file that was not changed here can be
+    /// linked there.
+    #[must_use]
+    pub fn with_outlet(below: Arc<dyn FileSystem>, outlet: PathBuf) -> Self {
+        Self { below, names: Arc::default(), outlet: Some(outlet) }
+    }
+
+    /// Whether a path lies in the directory that is changed below, or is that directory.
+    fn is_let_out(&self, path: &Path) -> bool {
+        self.outlet.as_ref().is_some_and(|outlet| path.starts_with(outlet))
     }
 
     /// A file that can be written here: one that was written before, or one of the file system below. That is named
     /// here when it is changed: else it is closed when nobody uses it.
-    fn writable(&self, path: &Path, direct: bool) -> io::Result<Arc<OverlayFile>> {
+    fn writable(&self, path: &Path) -> io::Result<Arc<OverlayFile>> {
         match self.names.lock().get(path) {
             Some(Node::File(file)) => return Ok(Arc::clone(file)),
             Some(Node::Dir) => return Err(io::ErrorKind::IsADirectory.into()),
             Some(Node::Removed) => return Err(io::ErrorKind::NotFound.into()),
             None => {}
         }
-        let below = self.below.open(path, OpenOptions { access: Access::Read, direct })?;
+        // Not direct: all that open the file have this one, also those whose reads are not aligned.
+        let below = self.below.open(path, OpenOptions { access: Access::Read, direct: false })?;
         let (names, path) = (Arc::downgrade(&self.names), path.to_owned());
         OverlayFile::over(below, move |file| {
             if let Some(names) = names.upgrade() {
@@ -69,6 +85,9 @@ impl OverlayFileSystem {
 
 impl FileSystem for OverlayFileSystem {
     fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn File>> {
+        if self.is_let_out(path) {
+            return self.below.open(path, options);
+        }
         let mut names = self.names.lock();
         match (options.access, names.get(path)) {
             (Access::CreateNew, Some(Node::File(_) | Node::Dir)) => Err(io::ErrorKind::AlreadyExists.into()),
@@ -82,13 +101,16 @@ impl FileSystem for OverlayFileSystem {
                 drop(names);
                 match access {
                     Access::Read if !is_known => self.below.open(path, options),
-                    _ => Ok(self.writable(path, options.direct)?),
+                    _ => Ok(self.writable(path)?),
                 }
             }
         }
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        if self.is_let_out(path) {
+            return self.below.create_dir_all(path);
+        }
         if let Err(error) = self.list(path) {
             if error.kind() != io::ErrorKind::NotFound {
                 return Err(error);
@@ -99,6 +121,9 @@ impl FileSystem for OverlayFileSystem {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        if self.is_let_out(dir) {
+            return self.below.list(dir);
+        }
         let below = self.below.list(dir);
         let names = self.names.lock();
         let mut entries = match below {
@@ -120,45 +145,61 @@ impl FileSystem for OverlayFileSystem {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let file = self.writable(from, false)?;
+        if self.is_let_out(from) && self.is_let_out(to) {
+            return self.below.rename(from, to);
+        }
+        let file = self.writable(from)?;
         let mut names = self.names.lock();
         names.insert(from.to_owned(), Node::Removed);
         names.insert(to.to_owned(), Node::File(file));
         Ok(())
     }
 
-    /// Another name would lie outside of what is read.
-    fn hard_link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    /// Another name would lie outside of what is read, unless it is let out. What was changed here is in memory, as on
+    /// another device.
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if !self.is_let_out(to) {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        }
+        match self.names.lock().get(from) {
+            Some(Node::File(_)) => Err(io::ErrorKind::CrossesDevices.into()),
+            Some(Node::Dir | Node::Removed) => Err(io::ErrorKind::NotFound.into()),
+            None => self.below.hard_link(from, to),
+        }
     }
 
-    /// Does not look below, where the file may be gone by now.
+    /// Does not look below, where the file may be gone by now, but for what is let out.
     fn remove(&self, path: &Path) -> io::Result<()> {
+        if self.is_let_out(path) {
+            return self.below.remove(path);
+        }
         match self.names.lock().insert(path.to_owned(), Node::Removed) {
             Some(Node::Removed) => Err(io::ErrorKind::NotFound.into()),
             _ => Ok(()),
         }
     }
 
-    fn sync_files(&self, _dir: &Path, _names: &[String]) -> Result<(), (PathBuf, io::Error)> {
-        Ok(())
+    fn sync_files(&self, dir: &Path, names: &[String]) -> Result<(), (PathBuf, io::Error)> {
+        if self.is_let_out(dir) { self.below.sync_files(dir, names) } else { Ok(()) }
     }
 
-    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
-        Ok(())
+    /// The directories above the one that is let out have its name.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let is_above = self.outlet.as_ref().is_some_and(|outlet| outlet.starts_with(dir));
+        if is_above || self.is_let_out(dir) { self.below.sync_dir(dir) } else { Ok(()) }
     }
 
-    fn lock(&self, _path: &Path) -> io::Result<Box<dyn FileLock>> {
-        Ok(Box::new(NoLock))
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        if self.is_let_out(path) { self.below.lock(path) } else { Ok(Box::new(NoLock)) }
     }
 
     fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
         self.below.lock_shared(path)
     }
 
-    /// It is memory that is taken.
-    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
-        Ok(u64::MAX)
+    /// It is memory that is taken, but for what is let out.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        if self.is_let_out(dir) { self.below.free_bytes(dir) } else { Ok(u64::MAX) }
     }
 
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
