@@ -85,9 +85,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = number_within::<u32>((1, 100_000)))]
     pub(super) connections: u32,
     /// Memory for all messages together that clients send and that are not answered yet: connections wait in their
-    /// order for a message for which there is none. From 128MiB
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size_within((128 << 20, 1 << 40)))]
-    pub(super) message_memory: u64,
+    /// order for a message for which there is none. From 128MiB; twice --memory, up to 1GiB, unless it is given
+    #[arg(long, value_name = "SIZE", value_parser = size_within((128 << 20, 1 << 40)))]
+    pub(super) message_memory: Option<u64>,
     /// Have commands that only tests need, such as configureFailPoint
     #[arg(long)]
     pub(super) test_commands: bool,

@@ -15,6 +15,7 @@ use args::ServeArgs;
 use member::Part;
 use notify::Notify;
 use spinney::base::num::u64_of;
+use spinney::env::os::allocator::give_large_buffers_back;
 use spinney::{Database, Options};
 use spinney_document::command::{Service, ServiceOptions};
 use spinney_lab::text::counted;
@@ -41,6 +42,8 @@ enum Ended {
 
 /// Serves until a signal or the command `shutdown` comes.
 pub(crate) fn run(args: &ServeArgs, out: &mut Output) -> Result<()> {
+    // Before there are threads, which would have arenas of their own.
+    give_large_buffers_back();
     member::check(args)?;
     let (key, stop) = (member::key_of(args)?, signals::stop()?);
     loop {
@@ -119,6 +122,12 @@ fn serve(
     }
 }
 
+/// Memory for messages: while they are executed, documents are in memory several times.
+fn message_memory(args: &ServeArgs) -> u64 {
+    let memory = args.db.memory.unwrap_or(Options::default().memory_bytes);
+    args.message_memory.unwrap_or((2 * memory).clamp(128 << 20, 1 << 30))
+}
+
 /// Tells the service manager that the server is ready, and waits until the server is to end.
 fn wait_for_the_end(running: &Running, stop: &Stop) -> Result<()> {
     let manager = Notify::of_process();
@@ -170,7 +179,7 @@ fn settings(args: &ServeArgs, log: &Log) -> Settings {
     settings.auth = args.auth;
     settings.test_commands = args.test_commands;
     settings.connections_max = usize::try_from(args.connections).unwrap_or(usize::MAX);
-    settings.message_memory = usize::try_from(args.message_memory).unwrap_or(usize::MAX);
+    settings.message_memory = usize::try_from(message_memory(args)).unwrap_or(usize::MAX);
     settings.arguments = std::env::args().collect();
     let (max, reason) = limits::connections();
     if max < settings.connections_max {

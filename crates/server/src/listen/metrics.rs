@@ -44,9 +44,21 @@ pub(super) fn text(server: &Server) -> String {
         put(name, "counter", "Operations of this kind.", load(counter));
     }
     put("cursors", "gauge", "Cursors that are open.", server.service.state().cursors.counts().open);
+    put_process(&mut text);
     members::put(&mut text, server);
     put_commands(&mut text, server);
     text
+}
+
+/// The memory of the process, by the names that Prometheus's own libraries have for it.
+fn put_process(text: &mut String) {
+    let (resident, mapped) = spinney_document::command::process_bytes();
+    for (name, help, value) in [
+        ("process_resident_memory_bytes", "Memory of the process that is in use.", resident),
+        ("process_virtual_memory_bytes", "Addresses that the process has mapped.", mapped),
+    ] {
+        writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}").expect("a String takes any text");
+    }
 }
 
 /// How often each command ran, how often it failed, and a histogram of the time that it took.

@@ -3,6 +3,7 @@
 //!
 //! The only module of the engine that calls the operating system.
 
+pub mod allocator;
 #[cfg(target_os = "linux")]
 mod file;
 mod fs;
