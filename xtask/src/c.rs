@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::files::{install, read, write};
 use crate::python::target;
-use crate::step::{cargo, print, run};
+use crate::step::{cargo, print, program_of, run};
 
 /// The crate, from the root of the repository.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../c");
@@ -23,7 +23,7 @@ pub(super) fn header() -> Result<(), String> {
 /// `install-c FOLDER [--dev]`: builds the libraries and installs them below a folder.
 pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
     match arguments {
-        [folder] => build(Path::new(folder), "release"),
+        [folder] => build(Path::new(folder), "dist"),
         [folder, "--dev"] => build(Path::new(folder), "debug"),
         _ => Err("install-c takes a folder, and --dev for a build without optimizations".to_owned()),
     }
@@ -33,7 +33,7 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
 pub(super) fn build(prefix: &Path, profile: &str) -> Result<(), String> {
     // Without optimizations they are those of the tests: other selections of packages have other features.
     let (build, built) = match profile {
-        "release" => ("build --release --package spinney-c", target().join("release")),
+        "dist" => ("build --profile dist --package spinney-c", target().join("dist")),
         _ => ("test --quiet --workspace --test c --no-run", target().join("debug/deps")),
     };
     run("the build of the libraries", &mut cargo(build))?;
@@ -62,7 +62,7 @@ pub(super) fn build(prefix: &Path, profile: &str) -> Result<(), String> {
 /// `c-test [--dev]`: installs the libraries into an empty folder and tries them out from another one.
 pub(super) fn test(arguments: &[&str]) -> Result<(), String> {
     let profile = match arguments {
-        [] => "release",
+        [] => "dist",
         ["--dev"] => "debug",
         _ => return Err("c-test takes --dev, or nothing".to_owned()),
     };
@@ -80,14 +80,9 @@ pub(super) fn count(arguments: &[&str]) -> Result<(), String> {
         ["--dev"] => "dev",
         _ => return Err("c-count takes --dev, or nothing".to_owned()),
     };
-    let mut build = cargo(&format!("bench --package spinney-c --no-run --message-format json --profile {profile}"));
-    let output = build.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo bench: {error}"))?;
-    let messages = String::from_utf8_lossy(&output.stdout);
-    let messages = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let programs: Vec<String> =
-        messages.filter_map(|message| message["executable"].as_str().map(ToOwned::to_owned)).collect();
-    let program = programs.last().filter(|_| output.status.success()).ok_or("the bench was not built")?;
-    let of = |part| instructions(program, part);
+    let build = format!("bench --package spinney-c --no-run --message-format json --profile {profile}");
+    let program = program_of(&mut cargo(&build))?;
+    let of = |part| instructions(&program, part);
     let (none, rust, c) = (of("none")?, of("rust")?, of("c")?);
     let (rust, c) = (rust - none, c - none);
     print(&format!(

@@ -28,10 +28,10 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the command for release and its package, which is tried out.
+/// Builds the command as it is given away, and its package, which is tried out.
 pub(super) fn make() -> Result<PathBuf, String> {
-    run("the build of the command", &mut cargo("build --release --package spinney-cli"))?;
-    around(&target().join("release/spinney"))
+    run("the build of the command", &mut cargo("build --profile dist --package spinney-cli"))?;
+    around(&target().join("dist/spinney"))
 }
 
 /// Builds the package around a binary, and tries it out.
@@ -46,7 +46,9 @@ fn build(binary: &Path) -> Result<PathBuf, String> {
     let (root, folder) = (Path::new(ROOT), target().join("deb"));
     let place = folder.join("root");
     fs::remove_dir_all(&folder).ok();
-    install(binary, &place.join("usr/bin/spinney"), 0o755)?;
+    let program = place.join("usr/bin/spinney");
+    install(binary, &program, 0o755)?;
+    run("strip", Command::new("strip").arg("--strip-unneeded").arg(&program))?;
     let said = |args: &[&str]| {
         let output =
             Command::new(binary).args(args).output().map_err(|error| format!("{}: {error}", binary.display()))?;

@@ -29,7 +29,7 @@ Usage: cargo xtask <command>
   check [--no-test]   format, lints, tests (with the tidy rules and doctests), documentation; stops at the first that fails.
                       --no-test leaves all tests but the tidy rules out, where they are run elsewhere
   schedules           log, memtable, publication and a whole database under thousands of schedules of their threads
-                      (builds the engine once more)
+                      (builds the engine's unit tests once more)
   sim <seed>          replays one seed of the simulation, and shortens it if it fails
   sim --minutes <n>   runs the simulation with new seeds on all cores, until one fails or the time is over
   sim <seed>@<point>  replays one crash of the crash test
@@ -108,7 +108,7 @@ Usage: cargo xtask <command>
   crates [--no-verify]
                       packages the crates that are published, and builds and runs a program that uses the packages
   release             builds all that a release has (crates, wheel, package for Debian, libraries for C), tries each out, and
-                      puts it into target/dist with checksums
+                      puts it into target/packages with checksums
   deb [--binary <path>]
                       builds the package for Debian and Ubuntu, unpacks it into an empty root and tries it out
   help                prints this
@@ -267,10 +267,13 @@ fn portable() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the tests that decide themselves how threads take turns.
+/// Runs the tests that decide themselves how threads take turns. Only the engine's own tests are built with the
+/// condition: what they depend on is that of all other tests.
 fn schedules() -> Result<(), String> {
-    let mut command = cargo("test --package spinney --lib --target-dir target/shuttle -- schedules");
-    run("schedules", command.env("RUSTFLAGS", "--cfg shuttle"))
+    let build = "rustc --package spinney --lib --profile test --message-format json -- --cfg shuttle";
+    let program = step::program_of(&mut cargo(build))?;
+    let mut tests = Command::new(program);
+    run("schedules", tests.arg("schedules").current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/engine")))
 }
 
 /// Runs the tests of the modules with unsafe code that Miri can run: it has no memory maps, and takes a thousand times

@@ -16,7 +16,7 @@ pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
     while let Some(argument) = rest.next() {
         match *argument {
             "--python" => python = rest.next().ok_or("--python needs a path")?,
-            "--release" => profile = "release",
+            "--release" => profile = "dist",
             test => tests.push(test),
         }
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::files::{install, write};
+use crate::files::{install, read, write};
 use crate::python::target;
 use crate::step::{cargo, print, run};
 use crate::{c, deb, python};
@@ -77,6 +77,7 @@ fn try_out(place: &Path) -> Result<(), String> {
         }
         manifest += &format!("{name} = {{ path = \"{}\" }}\n", folder.display());
     }
+    manifest += &profiles()?;
     write(&place.join("Cargo.toml"), manifest.as_bytes(), 0o644)?;
     write(&place.join("src/main.rs"), PROGRAM.as_bytes(), 0o644)?;
     // The versions of the lock file, which the build has already.
@@ -86,39 +87,48 @@ fn try_out(place: &Path) -> Result<(), String> {
     run("the program that uses the packages", &mut program)
 }
 
-/// `release`: builds all of it for release, tries each out, and puts it into `target/dist` with checksums.
+/// The profiles of the workspace, by which what the packages depend on is there already. The packages are not
+/// optimized, since the program makes a few calls.
+fn profiles() -> Result<String, String> {
+    let manifest = read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml")))?;
+    let (_, profiles) = manifest.split_once("\n[profile.").ok_or("Cargo.toml has no profiles")?;
+    let plain = |name| format!("\n[profile.dev.package.{name}]\nopt-level = 0\n");
+    Ok(format!("\n[profile.{profiles}{}{}", plain("spinney"), plain("spinney-document")))
+}
+
+/// `release`: builds all of it for release, tries each out, and puts it into `target/packages` with checksums.
 pub(super) fn command(arguments: &[&str]) -> Result<(), String> {
     if !arguments.is_empty() {
         return Err("release takes no arguments".to_owned());
     }
-    let dist = target().join("dist");
-    fs::remove_dir_all(&dist).ok();
+    let packages = target().join("packages");
+    fs::remove_dir_all(&packages).ok();
     crates(&[])?;
     for name in CRATES {
-        gather(&packaged(name), &dist)?;
+        gather(&packaged(name), &packages)?;
     }
     python::command(&["--release"])?;
     for wheel in files_of(&target().join("wheels"))? {
-        gather(&wheel, &dist)?;
+        gather(&wheel, &packages)?;
     }
-    gather(&deb::make()?, &dist)?;
+    gather(&deb::make()?, &packages)?;
     c::test(&[])?;
     let tree = format!("spinney-c-{}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     let folder = target().join("c").join(&tree);
     fs::remove_dir_all(&folder).ok();
-    c::build(&folder, "release")?;
+    c::build(&folder, "dist")?;
     let mut pack = Command::new("tar");
-    pack.arg("-czf").arg(dist.join(format!("{tree}.tar.gz"))).arg("-C").arg(target().join("c")).arg(&tree);
+    pack.arg("-czf").arg(packages.join(format!("{tree}.tar.gz"))).arg("-C").arg(target().join("c")).arg(&tree);
     run("tar", &mut pack)?;
-    run("sha256sum", Command::new("sh").current_dir(&dist).args(["-c", "sha256sum -- * >SHA256SUMS"]))?;
-    for file in files_of(&dist)? {
+    run("sha256sum", Command::new("sh").current_dir(&packages).args(["-c", "sha256sum -- * >SHA256SUMS"]))?;
+    for file in files_of(&packages)? {
         print(&format!("{}\n", file.display()));
     }
     Ok(())
 }
 
-fn gather(file: &Path, dist: &Path) -> Result<(), String> {
-    install(file, &dist.join(file.file_name().unwrap_or_default()), 0o644)
+fn gather(file: &Path, packages: &Path) -> Result<(), String> {
+    install(file, &packages.join(file.file_name().unwrap_or_default()), 0o644)
 }
 
 /// The files of a folder, ordered by name.

@@ -1,6 +1,6 @@
 //! A step of a chore: a command that is run and named when it fails.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Cargo with arguments, in the root of the repository.
 pub(super) fn cargo(args: &str) -> Command {
@@ -17,6 +17,18 @@ pub(super) fn run(step: &str, command: &mut Command) -> Result<(), String> {
         Ok(status) => Err(format!("{step} failed ({status})")),
         Err(error) => Err(format!("{step} could not be started: {error}")),
     }
+}
+
+/// Runs a build with `--message-format json`, and tells which program it made last.
+pub(super) fn program_of(build: &mut Command) -> Result<String, String> {
+    let output = build.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo: {error}"))?;
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut programs = messages.filter_map(|message| message["executable"].as_str().map(ToOwned::to_owned));
+    programs
+        .next_back()
+        .filter(|_| output.status.success())
+        .ok_or_else(|| format!("the build failed ({})", output.status))
 }
 
 #[expect(clippy::print_stdout, reason = "help that was asked for goes to stdout")]
