@@ -17,8 +17,6 @@
 //! of a replica set holds it shared while it writes the commit, and a thread that reads at a time holds it alone while
 //! it takes its snapshot.
 
-use std::cmp::Ordering;
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering as AtomicOrdering};

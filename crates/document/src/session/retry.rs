@@ -113,7 +113,8 @@ impl RetryableWrites {
 
     /// What was done.
     pub(super) fn done(&self) -> SessionNote {
-        let done = self.done.lock().clone();
+        let done =
+            self.done.lock().0.iter().map(|(first, (count, outcome))| (*first, *count, outcome.clone())).collect();
         self.note(done)
     }
 
