@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::cost::thread_time;
 
-/// Checks that work of four times the size takes no more than `factor` times the CPU time of this thread: some 4 where it
-/// grows linearly, 16 where it grows with the square. `prepare` makes what the work of a size needs, whose time does not
-/// count.
+/// Checks that work of four times the size takes no more than `factor` times the CPU time of this thread: some 4 where
+/// it grows linearly, 16 where it grows with the square. `prepare` makes what the work of a size needs, whose time does
+/// not count.
 ///
 /// The lowest of several times counts, because other processes only ever add to them.
 ///

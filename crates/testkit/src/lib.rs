@@ -5,8 +5,8 @@
 //! must give the same history. [`crash`] lets a simulated machine crash at every change of its disk, and checks what is
 //! left; [`fault`] lets its operations fail; [`simulation`] does all of that at once. [`interrupt`] lets another thread
 //! act in the middle of an operation. [`fuzz`] takes any bytes to the decoders. [`golden`] compares text with files
-//! under `testdata/`. [`isolation`] checks what concurrent transactions read. [`cost`] measures calls, and [`growth`] how
-//! they grow.
+//! under `testdata/`. [`isolation`] checks what concurrent transactions read. [`cost`] measures calls, and [`growth`]
+//! how they grow.
 
 pub mod config;
 pub mod cost;

@@ -49,7 +49,8 @@ impl ErrorCode {
         )
     }
 
-    /// Whether the whole operation was ended, by its limit of time or from outside: see [`Interrupt`](super::Interrupt).
+    /// Whether the whole operation was ended, by its limit of time or from outside: see
+    /// [`Interrupt`](super::Interrupt).
     #[must_use]
     pub const fn is_interruption(self) -> bool {
         matches!(

@@ -30,8 +30,8 @@ pub trait Caller: Debug + Send + Sync {
 /// How many milliseconds pass between two looks at whether the caller has left.
 const CALLER_MS: u64 = 100;
 
-/// Ends an operation early: when its time is over, when it was killed, or when its caller has left. It also gathers what the searches of the
-/// operation have looked at.
+/// Ends an operation early: when its time is over, when it was killed, or when its caller has left. It also gathers
+/// what the searches of the operation have looked at.
 #[derive(Debug)]
 pub struct Interrupt {
     environment: Arc<dyn Environment>,
@@ -93,9 +93,9 @@ thread_local! {
 /// How much work a thread does between two looks at what ends it: some 10 to 100 microseconds.
 const CHECKED: usize = 1024;
 
-/// Counts work of the thread's operation, and sees now and then whether that is to end. A unit is about what it takes to
-/// evaluate a small expression or to copy 64 bytes. Loops over what a client can make long call it, wherever they are:
-/// an operation never leaves its thread.
+/// Counts work of the thread's operation, and sees now and then whether that is to end. A unit is about what it takes
+/// to evaluate a small expression or to copy 64 bytes. Loops over what a client can make long call it, wherever they
+/// are: an operation never leaves its thread.
 ///
 /// # Errors
 /// As [`Interrupt::check`].

@@ -319,7 +319,8 @@ impl CollectionState {
     ///
     /// # Errors
     /// `LockTimeout` (24) when a transaction is open for longer than `wait`; `NamespaceNotFound` (26) when the
-    /// collection was dropped; `Interrupted` (11601) and the like; what `change` says. Each leaves the schema as it was.
+    /// collection was dropped; `Interrupted` (11601) and the like; what `change` says. Each leaves the schema as it
+    /// was.
     pub fn change<T>(&self, wait: Duration, change: impl FnOnce(&Schema) -> Result<(Schema, T)>) -> Result<T> {
         let Some(_alone) = self.writers.take_alone(wait)? else {
             let what = "a transaction that writes to the collection has been open for too long";

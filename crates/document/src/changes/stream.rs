@@ -19,8 +19,8 @@ use crate::catalog::Namespace;
 use crate::database::Database;
 use crate::notes::{ChangeNote, Note};
 
-/// How long a stream rests that was woken by commits which were none of its own: not at first, then longer each time, so
-/// that many streams beside many commits do not take the processor.
+/// How long a stream rests that was woken by commits which were none of its own: not at first, then longer each time,
+/// so that many streams beside many commits do not take the processor.
 const REST_MIN: Duration = Duration::from_millis(1);
 const REST_MAX: Duration = Duration::from_millis(100);
 

@@ -17,7 +17,8 @@ use crate::catalog::index_entry::EntryParts;
 use crate::keys::{Direction, field_len};
 use crate::plan::{Group, KeyBounds, KeyFilter, Scan};
 
-/// How many ranges the engine is given at a time, so that those of a long filter are not all copied to its form at once.
+/// How many ranges the engine is given at a time, so that those of a long filter are not all copied to its form at
+/// once.
 const RANGES_AT_ONCE: usize = 1024;
 
 /// A walk over ranges of a table, which ascend and are apart.

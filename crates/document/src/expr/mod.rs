@@ -25,6 +25,12 @@ pub use parser::Parser;
 pub use tree::{Env, Expression, Local};
 pub use value::Val;
 
+/// The names of all operators.
+#[must_use]
+pub const fn operator_names() -> &'static [&'static str] {
+    table::NAMES
+}
+
 /// A parser with all operators.
 #[must_use]
 pub const fn parser(context: &Context) -> Parser<'_> {

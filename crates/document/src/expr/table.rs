@@ -23,6 +23,9 @@ macro_rules! table {
                 _ => return None,
             })
         }
+
+        /// The names of all operators.
+        pub(super) const NAMES: &[&str] = &[$($name),*];
     };
 }
 

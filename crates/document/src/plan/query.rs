@@ -43,7 +43,8 @@ pub struct Query {
     pub counts: bool,
     /// Whether documents are read also where the keys of an index have all that is asked for.
     pub fetches: bool,
-    /// The memory for a sort, and for what a search has met. Without it 100 MiB, beyond which the query fails with code 292.
+    /// The memory for a sort, and for what a search has met. Without it 100 MiB, beyond which the query fails with code
+    /// 292.
     pub memory: Option<Arc<Memory>>,
 }
 

@@ -112,8 +112,8 @@ impl Publisher {
         snapshots.published() >= last
     }
 
-    /// The database is being closed, or a thread that waits for news is to look at something else: wakes all threads that
-    /// wait for news.
+    /// The database is being closed, or a thread that waits for news is to look at something else: wakes all threads
+    /// that wait for news.
     pub fn announce_news(&self) {
         self.tell(&mut self.state.lock());
     }

@@ -2,9 +2,9 @@
 //!
 //! # Format
 //! A byte for the kind, then its fields: strings with their lengths, numbers as varints; the names of tables that are
-//! dropped, to the end. Of commits: the identity, 8 bytes; how many tables, and of each the id and the name; then to the
-//! end of each commit the difference of its number to that of the commit before, in zigzag encoding (0, -1, 1, -2 and so on
-//! are 0, 1, 2, 3), and its record with its length. The number before the first one is 0.
+//! dropped, to the end. Of commits: the identity, 8 bytes; how many tables, and of each the id and the name; then to
+//! the end of each commit the difference of its number to that of the commit before, in zigzag encoding (0, -1, 1, -2
+//! and so on are 0, 1, 2, 3), and its record with its length. The number before the first one is 0.
 
 use std::collections::BTreeMap;
 

@@ -118,8 +118,8 @@ impl Driver {
         self.handle.block_on(future)
     }
 
-    /// Waits for a commit, which must not need the context of the runtime. It may drive the runtime meanwhile. The commit
-    /// is polled every [`POLLED_EVERY`] at the least, so that it sees what nobody wakes it for.
+    /// Waits for a commit, which must not need the context of the runtime. It may drive the runtime meanwhile. The
+    /// commit is polled every [`POLLED_EVERY`] at the least, so that it sees what nobody wakes it for.
     pub(crate) fn commit<T>(&self, commit: impl Future<Output = T>) -> T {
         let mut commit = pin!(commit);
         let under_way = self.begin_commit();

@@ -3,8 +3,8 @@
 use crate::base::num::nearest_f64;
 use crate::expr::TwoDoubles;
 
-/// The sums of the numbers of finite pairs and of their products. Each has some 106 bits, so that what rounding leaves of a
-/// large number that is gone is small beside others.
+/// The sums of the numbers of finite pairs and of their products. Each has some 106 bits, so that what rounding leaves
+/// of a large number that is gone is small beside others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moments {
     count: i64,

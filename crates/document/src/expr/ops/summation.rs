@@ -161,9 +161,10 @@ impl Sum {
 
 /// A running sum that numbers leave again, as the windows of `$setWindowFields` move on.
 ///
-/// Numbers that are not finite are counted apart, so that the sum is finite again behind them; integers and decimals are
-/// subtracted; doubles are subtracted from an unevaluated sum of two doubles, so that what rounding takes from the one
-/// is in the other. The type is that of the numbers that are there: integers give the narrowest that holds the total.
+/// Numbers that are not finite are counted apart, so that the sum is finite again behind them; integers and decimals
+/// are subtracted; doubles are subtracted from an unevaluated sum of two doubles, so that what rounding takes from the
+/// one is in the other. The type is that of the numbers that are there: integers give the narrowest that holds the
+/// total.
 #[derive(Clone, Copy, Debug)]
 pub struct RemovableSum {
     integers: i128,
@@ -185,8 +186,8 @@ const LARGE: f64 = f64::from_bits((1023 + 896) << 52);
 /// 2^-128: 2^127 scaled doubles have a finite sum.
 const LARGE_SCALE: f64 = f64::from_bits((1023 - 128) << 52);
 
-/// An unevaluated sum of two doubles, of which the first is the sum rounded to nearest (T. J. Dekker 1971, D. E. Knuth's
-/// TwoSum): some 106 bits.
+/// An unevaluated sum of two doubles, of which the first is the sum rounded to nearest (T. J. Dekker 1971, D. E.
+/// Knuth's TwoSum): some 106 bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TwoDoubles {
     sum: f64,
