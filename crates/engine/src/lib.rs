@@ -30,10 +30,10 @@ pub use base::{Error, ErrorKind, Kind, Lsn, NamedOption, OptionKind, Result, Seq
 pub use block::Compression;
 pub use db::{
     Batch, BulkLoad, CacheStats, ChangeFeed, CheckpointReport, Commit, Database, DatabaseBuilder, Durability, Event,
-    EventListener, FlushStats, Histogram, History, Isolation, KeyCodec, KeyFor, KeyRange, LevelStats, LiveStats,
-    LogEntry, LogFollower, LogStats, Options, Prepared, Problem, Range, Ranges, ReadStats, ReplayProgress, SalvageMode,
-    SalvageProgress, SalvageReport, SalvagedCopy, SalvagedTable, Savepoint, Snapshot, Stats, StorageStats, StoredNote,
-    Table, TableAhead, TableLoss, Transaction, TypedRange, TypedTable, ValueCodec, ValueFor, VerifyReport,
+    EventListener, FeedWaker, FlushStats, Histogram, History, Isolation, KeyCodec, KeyFor, KeyRange, LevelStats,
+    LiveStats, LogEntry, LogFollower, LogStats, Options, Prepared, Problem, Range, Ranges, ReadStats, ReplayProgress,
+    SalvageMode, SalvageProgress, SalvageReport, SalvagedCopy, SalvagedTable, Savepoint, Snapshot, Stats, StorageStats,
+    StoredNote, Table, TableAhead, TableLoss, Transaction, TypedRange, TypedTable, ValueCodec, ValueFor, VerifyReport,
     checkpoint_beside, kept_log_bytes, prefix_range, read_log,
 };
 pub use log::LogCompression;

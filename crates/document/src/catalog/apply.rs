@@ -86,7 +86,7 @@ impl Catalog {
             self.follow(followed, &note, write)?;
             self.store_when_due();
         }
-        self.recorder().advance_position(self.engine(), commit.position);
+        self.recorder().advance_position(commit.position);
         Ok(())
     }
 

@@ -19,12 +19,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering as AtomicOrdering};
+use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use spinney::{Batch, Durability, LogPoints, Lsn, Snapshot, Table, TableId, Transaction};
+use spinney::{Batch, Durability, FeedWaker, LogPoints, Lsn, Snapshot, Table, TableId, Transaction};
 
 use super::counts::{COUNTS, numbers_of, pair};
 use super::log_notes::{
@@ -125,8 +125,8 @@ pub struct Recorder {
     positions: Mutex<LogPoints<u64>>,
     /// The newest position of a commit of a replica set that readers see; 0 when there was none.
     position: AtomicU64,
-    /// How many streams wait for the next position.
-    waiting: AtomicUsize,
+    /// How many streams wait for the next position, and what wakes them.
+    waiting: Mutex<Option<(usize, FeedWaker)>>,
     /// How many copies of the database are made now. Held while a commit is written.
     copies: RwLock<usize>,
     recent: RecentStates,
@@ -139,7 +139,11 @@ pub struct Waiting<'r>(&'r Recorder);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, AtomicOrdering::SeqCst);
+        let mut waiting = self.0.waiting.lock();
+        if let Some((streams, _)) = &mut *waiting {
+            *streams -= 1;
+        }
+        waiting.take_if(|(streams, _)| *streams == 0);
     }
 }
 
@@ -250,7 +254,7 @@ impl Recorder {
             past: RwLock::new(past.into_iter().collect()),
             positions: Mutex::default(),
             position: AtomicU64::new(position),
-            waiting: AtomicUsize::new(0),
+            waiting: Mutex::default(),
             copies: RwLock::default(),
             recent: RecentStates::default(),
             sessions: Mutex::new(Sessions { kept: seen.sessions, listeners: Vec::new() }),
@@ -472,24 +476,24 @@ impl Recorder {
     }
 
     /// Readers see the commits of the replica set up to a position: wakes the streams that wait.
-    pub(super) fn advance_position(&self, engine: &spinney::Database, position: u64) {
-        // Both in one order with what a stream does, which counts itself and then looks at the position.
-        self.position.fetch_max(position, AtomicOrdering::SeqCst);
-        if self.waiting.load(AtomicOrdering::SeqCst) > 0 {
-            engine.wake_feeds();
+    pub(super) fn advance_position(&self, position: u64) {
+        // Before the lock, within which a stream counts itself and behind which it looks at the position.
+        self.position.fetch_max(position, AtomicOrdering::AcqRel);
+        if let Some((_, waker)) = &*self.waiting.lock() {
+            waker.wake();
         }
     }
 
     /// A stream waits for the next position until the answer is dropped.
-    pub fn waiting(&self) -> Waiting<'_> {
-        self.waiting.fetch_add(1, AtomicOrdering::SeqCst);
+    pub fn waiting(&self, waker: FeedWaker) -> Waiting<'_> {
+        self.waiting.lock().get_or_insert((0, waker)).0 += 1;
         Waiting(self)
     }
 
     /// The newest position of a commit of a replica set that readers see; 0 when there was none.
     #[must_use]
     pub fn position(&self) -> u64 {
-        self.position.load(AtomicOrdering::SeqCst)
+        self.position.load(AtomicOrdering::Acquire)
     }
 
     /// A place in the log before which no commit of a position or a later one stands, if one is remembered.

@@ -150,10 +150,10 @@ impl ChangeStream {
     pub fn wait(&mut self, until_ms: i64, operation: &Interrupt) -> Result<()> {
         let environment = Arc::clone(self.database.environment());
         let engine = self.database.engine().clone();
-        let woken = engine.clone();
-        let _waking = operation.waking(move || woken.wake_feeds());
+        let waker = self.feed.waker();
+        let _waking = operation.waking(move || waker.wake());
         let catalog = Arc::clone(self.database.catalog());
-        let _waiting = catalog.recorder().waiting();
+        let _waiting = catalog.recorder().waiting(self.feed.waker());
         let mut rest = Duration::ZERO;
         while !self.is_over {
             if self.has_ready()? {

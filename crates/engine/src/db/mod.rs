@@ -22,7 +22,7 @@ mod throttle;
 
 pub use self::api::batch::Batch;
 pub use self::api::bulk_load::BulkLoad;
-pub use self::api::change_feed::{ChangeFeed, Commit};
+pub use self::api::change_feed::{ChangeFeed, Commit, FeedWaker};
 pub use self::api::database::{Database, DatabaseBuilder};
 pub use self::api::history::History;
 pub use self::api::key_range::{KeyRange, prefix_range};

@@ -1,6 +1,6 @@
 //! Where the window of each document begins and ends among the rows of a partition.
 
-use super::{Bound, Window};
+use super::spec::{Bound, Window};
 use crate::aggregate::stage::error;
 use crate::base::Result;
 use crate::base::num::{nearest_f64, trunc_to_i64};

@@ -8,7 +8,7 @@ use super::covariance::{Covariance, Pair};
 use super::deviation::RemovableDeviation;
 use super::points::Points;
 use super::ranked::RankedNumbers;
-use super::{Function, Output};
+use super::spec::{Function, Output};
 use crate::aggregate::accumulator::{Accumulator, Kind, State, array_of};
 use crate::aggregate::memory::Held;
 use crate::aggregate::ordered::{OrderKey, OrderedValues, key_of_value};

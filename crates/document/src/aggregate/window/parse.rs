@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Bound, Function, Output, Window, WindowFields};
+use super::spec::{Bound, Function, Output, Window, WindowFields};
 use crate::aggregate::accumulator_parse;
 use crate::aggregate::stage::{Parser, Stage, Stages, error};
 use crate::base::{Error, ErrorCode, Result};

@@ -1,7 +1,7 @@
 //! Outputs that are computed for all documents of a partition at once.
 
 use super::bounds::sort_value;
-use super::{Function, Output};
+use super::spec::{Function, Output};
 use crate::aggregate::memory::Held;
 use crate::base::num::nearest_f64;
 use crate::base::{Error, ErrorCode, Result, interrupt};

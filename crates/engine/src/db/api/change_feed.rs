@@ -50,6 +50,17 @@ pub struct ChangeFeed {
     names: Names,
 }
 
+/// Wakes the threads that wait in feeds of a database. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct FeedWaker(DatabaseHandle);
+
+impl FeedWaker {
+    /// Wakes all of them, so that they look again at what else they wait for.
+    pub fn wake(&self) {
+        self.0.core().state.publisher.announce_news();
+    }
+}
+
 /// The names of the tables that a feed has met changes of; none for those that were dropped before.
 type Names = Arc<BTreeMap<TableId, Option<String>>>;
 
@@ -186,8 +197,14 @@ impl ChangeFeed {
         }
     }
 
-    /// A number that is another one whenever there may be another commit, and after
-    /// [`Database::wake_feeds`](crate::Database::wake_feeds). To be read before a look at what a thread waits for.
+    /// Wakes the threads that wait in feeds of the database.
+    #[must_use]
+    pub fn waker(&self) -> FeedWaker {
+        FeedWaker(self.db.clone())
+    }
+
+    /// A number that is another one whenever there may be another commit, and after [`FeedWaker::wake`]. To be read
+    /// before a look at what a thread waits for.
     #[must_use]
     pub fn news(&self) -> u64 {
         self.db.core().state.publisher.news()

@@ -486,11 +486,6 @@ impl Database {
         core.commits.force_log(core.commits.log.tail())
     }
 
-    /// Wakes all threads that wait in a [`ChangeFeed`], so that they look again at what else they wait for.
-    pub fn wake_feeds(&self) {
-        self.core().state.publisher.announce_news();
-    }
-
     /// A feed of the commits that end after `from` in the redo log: [`Database::log_start`], [`Database::log_end`] or
     /// what [`ChangeFeed::resume_lsn`] told, also before the database was opened.
     ///
