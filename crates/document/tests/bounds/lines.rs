@@ -71,6 +71,8 @@ pub(crate) const STAGES: &[Line] = &[
     Line("$searchMeta", REFUSED, ""),
     Line("$vectorSearch", REFUSED, ""),
     Line("$rankFusion", REFUSED, ""),
+    Line("$scoreFusion", REFUSED, ""),
+    Line("$listSearchIndexes", REFUSED, ""),
     Line("$collStats", Nothing("it reads figures"), ""),
     Line("$indexStats", Nothing("it reads figures"), ""),
     Line("$planCacheStats", Nothing("it reads figures"), ""),

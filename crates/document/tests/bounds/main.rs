@@ -200,7 +200,7 @@ fn work_grows_with_n_log_n() {
             static PREPARED: (Prepared, Prepared) = (Prepared::new(SIZE), Prepared::new(SIZE * TIMES));
         }
         let costs = |(small, large): &(Prepared, Prepared)| (cost(small, *kind, line), cost(large, *kind, line));
-        let mut measured = || {
+        let measured = || {
             if changes { costs(&(Prepared::new(SIZE), Prepared::new(SIZE * TIMES))) } else { PREPARED.with(costs) }
         };
         let grows = |(once, more): (Duration, Duration)| more.as_secs_f64() / once.max(LEAST).as_secs_f64();
