@@ -16,7 +16,12 @@ mod repeated;
 pub mod schema;
 mod schema_failure;
 mod schema_parse;
+mod switch;
 pub mod types;
+
+use std::sync::Arc;
+
+use switch::Switch;
 
 use crate::base::Result;
 use crate::bson::Document;
@@ -30,6 +35,8 @@ pub use predicate::Predicate;
 #[derive(Clone, Debug)]
 pub struct Filter {
     root: Node,
+    /// The parts of the root, by their places, whose branches are looked up by their values.
+    switches: Option<Arc<[(usize, Switch)]>>,
 }
 
 impl Filter {
@@ -38,19 +45,26 @@ impl Filter {
     /// # Errors
     /// MongoDB's: mostly `BadValue` (2), `FailedToParse` (9) and `TypeMismatch` (14).
     pub fn parse(filter: Document<'_>, context: &Context) -> Result<Self> {
-        Ok(Self { root: parse::document(filter, context, parse::Place::Top)? })
+        Ok(Self::from_node(parse::document(filter, context, parse::Place::Top)?))
     }
 
     /// The filter that matches every document.
     #[must_use]
     pub const fn all() -> Self {
-        Self { root: Node::And(Vec::new()) }
+        Self { root: Node::And(Vec::new()), switches: None }
     }
 
     /// The filter of a tree.
     #[must_use]
-    pub const fn from_node(root: Node) -> Self {
-        Self { root }
+    pub fn from_node(root: Node) -> Self {
+        let parts = match &root {
+            Node::And(parts) => &parts[..],
+            root => std::slice::from_ref(root),
+        };
+        let switched = parts.iter().enumerate().filter_map(|(at, part)| Some((at, Switch::of(part)?)));
+        let switches: Vec<_> = switched.collect();
+        let switches = (!switches.is_empty()).then(|| switches.into());
+        Self { root, switches }
     }
 
     /// The same filter with the conditions on fields that its expressions imply, for which indexes may be used.
@@ -94,7 +108,37 @@ impl Filter {
     /// Those of the expressions in `$expr`, and of a regular expression that exceeds its limit.
     #[inline]
     pub fn matches(&self, document: Document<'_>) -> Result<bool> {
-        self.root.matches(document, None)
+        self.test(document, None)
+    }
+
+    #[inline]
+    fn test(&self, document: Document<'_>, position: Option<&Position>) -> Result<bool> {
+        match &self.switches {
+            None => self.root.matches(document, position),
+            Some(switches) => self.switched(switches, document, position),
+        }
+    }
+
+    fn switched(
+        &self,
+        switches: &[(usize, Switch)],
+        document: Document<'_>,
+        position: Option<&Position>,
+    ) -> Result<bool> {
+        let parts = match &self.root {
+            Node::And(parts) => &parts[..],
+            root => std::slice::from_ref(root),
+        };
+        for (at, part) in parts.iter().enumerate() {
+            let matched = match switches.iter().find(|(of, _)| *of == at) {
+                Some((_, switch)) => switch.matches(document, position)?,
+                None => part.matches(document, position)?,
+            };
+            if !matched {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether a document matches, and where in the array that the last matching condition looked into.
@@ -103,7 +147,7 @@ impl Filter {
     /// As [`Self::matches`].
     pub fn matches_at(&self, document: Document<'_>) -> Result<(bool, Option<usize>)> {
         let position = Position::default();
-        let matched = self.root.matches(document, Some(&position))?;
+        let matched = self.test(document, Some(&position))?;
         Ok((matched, position.get()))
     }
 }

@@ -5,7 +5,7 @@ use super::outcome::{Outcome, Told};
 use super::path::{Step, UpdatePath};
 use super::result::Updated;
 use super::tree::Tree;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Result, interrupt};
 use crate::bson::{DOCUMENT_BYTES_MAX, Document, DocumentBuilder, Kind, Value, ValueBuf};
 use crate::collation::Collated;
 use crate::query::Filter;
@@ -44,6 +44,7 @@ impl Operators {
         let mut apply =
             Apply { operators: self, document, position, changed: Vec::new(), made_bytes: 0, path_bytes: 0 };
         for (path, act) in &self.acts {
+            interrupt::work(4)?;
             match act {
                 Act::SetOnInsert(_) if !inserting => continue,
                 act if !inserting && (act.creates() || matches!(act, Act::Rename(_))) => path.check_top()?,
@@ -133,20 +134,20 @@ impl Apply<'_> {
         let path = joined(at, name);
         tree.open();
         let Tree::Document(fields) = tree else { return Ok(()) };
-        let found = fields.iter().position(|(other, _)| *other == name.as_bytes());
-        match found {
-            Some(index) if rest.is_empty() => match self.act(act, Some(fields[index].1.to_buf().view()), &path)? {
+        let place = fields.find(name.as_bytes());
+        match place.and_then(|place| fields.at(place)) {
+            Some(value) if rest.is_empty() => match self.act(act, Some(value.to_buf().view()), &path)? {
                 Outcome::Keep => {}
-                Outcome::New(value) => {
-                    fields[index].1 = Tree::Own(value);
+                Outcome::New(new) => {
+                    *value = Tree::Own(new);
                     self.record(path)?;
                 }
                 Outcome::Gone => {
-                    fields.remove(index);
+                    place.and_then(|place| fields.remove(place));
                     self.record(path)?;
                 }
             },
-            Some(index) => self.step(&mut fields[index].1, rest, act, &path)?,
+            Some(value) => self.step(value, rest, act, &path)?,
             None if !act.creates() => {
                 let positional = rest.first().is_some_and(|step| matches!(step, Step::All | Step::Filtered(_)));
                 if positional {
@@ -155,7 +156,7 @@ impl Apply<'_> {
             }
             None => {
                 if let Outcome::New(value) = self.made(rest, act, &path)? {
-                    fields.push((name.as_bytes().to_vec(), Tree::Own(value)));
+                    fields.push(name.as_bytes(), Tree::Own(value));
                     self.record(path)?;
                 }
             }
@@ -279,11 +280,11 @@ fn taken(tree: &mut Tree<'_>, steps: &[Step], path: &UpdatePath, which: &str) ->
     }
     tree.open();
     let Tree::Document(fields) = tree else { return Ok(None) };
-    let Some(index) = fields.iter().position(|(name, _)| name == part.name()) else { return Ok(None) };
+    let Some(place) = fields.find(part.name()) else { return Ok(None) };
     if rest.is_empty() {
-        return Ok(Some(fields.remove(index).1.to_buf()));
+        return Ok(fields.remove(place).map(|value| value.to_buf()));
     }
-    taken(&mut fields[index].1, rest, path, which)
+    fields.at(place).map_or(Ok(None), |value| taken(value, rest, path, which))
 }
 
 /// Refuses a path that leads into an array.
@@ -296,10 +297,8 @@ fn check_no_array(tree: &mut Tree<'_>, steps: &[Step], path: &UpdatePath) -> Res
     }
     tree.open();
     let Tree::Document(fields) = tree else { return Ok(()) };
-    match fields.iter_mut().find(|(name, _)| name == part.name()) {
-        Some((_, value)) => check_no_array(value, rest, path),
-        None => Ok(()),
-    }
+    let place = fields.find(part.name());
+    place.and_then(|place| fields.at(place)).map_or(Ok(()), |value| check_no_array(value, rest, path))
 }
 
 fn not_viable(name: &str, tree: &Tree<'_>, at: &str) -> Error {

@@ -1,7 +1,10 @@
 //! The array operators: `$push` with its modifiers, `$addToSet`, `$pull`, `$pullAll`, `$pop`.
 
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
 use super::outcome::{Outcome, Told};
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Result, interrupt};
 use crate::bson::{DocumentBuilder, Value, ValueBuf};
 use crate::collation::{Collation, compare, equal};
 use crate::path::Sort;
@@ -9,6 +12,36 @@ use crate::query::Node;
 
 /// The name under which a value is put in a document to match it, so that arrays within are looked into.
 pub(super) const WRAPPED: &str = "v";
+
+/// The most values that are looked for one by one.
+const FEW: usize = 8;
+
+/// A value in the order by which values are equal.
+#[derive(Clone, Copy)]
+struct Ordered<'v> {
+    value: Value<'v>,
+    collation: Option<&'v Collation>,
+}
+
+impl Ord for Ordered<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare(self.collation, &self.value, &other.value)
+    }
+}
+
+impl PartialOrd for Ordered<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ordered<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ordered<'_> {}
 
 /// `$push` and its modifiers.
 #[derive(Clone, Debug)]
@@ -96,9 +129,9 @@ pub(super) fn added_to_set(
     path: &str,
     collation: Option<&Collation>,
 ) -> Result<Outcome> {
-    let mut values: Vec<ValueBuf> = match value {
+    let mut values: Vec<Value<'_>> = match value {
         None => Vec::new(),
-        Some(Value::Array(array)) => array.values().map(ValueBuf::from).collect(),
+        Some(Value::Array(array)) => array.values().collect(),
         Some(other) => {
             let what = format!(
                 "Cannot apply $addToSet to non-array field. Field named '{path}' has non-array type {}",
@@ -108,12 +141,18 @@ pub(super) fn added_to_set(
         }
     };
     let before = values.len();
-    for value in new {
-        if !values.iter().any(|other| equal(collation, &other.view(), &value.view())) {
-            values.push(value.clone());
+    if new.len() <= FEW {
+        for value in new {
+            if !values.iter().any(|other| equal(collation, other, &value.view())) {
+                values.push(value.view());
+            }
         }
+    } else {
+        let mut there: BTreeSet<_> = values.iter().map(|value| Ordered { value: *value, collation }).collect();
+        let new = new.iter().map(ValueBuf::view);
+        values.extend(new.filter(|value| there.insert(Ordered { value: *value, collation })));
     }
-    Ok(if values.len() == before && value.is_some() { Outcome::Keep } else { Outcome::New(array_of(&values)) })
+    Ok(if values.len() == before && value.is_some() { Outcome::Keep } else { Outcome::New(ValueBuf::array(values)) })
 }
 
 pub(super) fn popped(first: bool, value: Value<'_>, path: &str) -> Result<Outcome> {
@@ -139,14 +178,30 @@ impl Pull {
             return Err(Error::bad_value("Cannot apply $pull to a non-array value"));
         };
         let (mut kept, mut any) = (Vec::new(), false);
+        let many = self.many(collation);
         for value in array {
-            if self.takes(&value, collation)? {
+            interrupt::work(1)?;
+            let is_taken = match &many {
+                Some(many) => many.contains(&Ordered { value, collation }),
+                None => self.takes(&value, collation)?,
+            };
+            if is_taken {
                 any = true;
             } else {
                 kept.push(value);
             }
         }
         Ok(if any { Outcome::New(ValueBuf::array(kept)) } else { Outcome::Keep })
+    }
+
+    /// The values that are taken out, when they are more than are compared one by one.
+    fn many<'v>(&'v self, collation: Option<&'v Collation>) -> Option<BTreeSet<Ordered<'v>>> {
+        match self {
+            Self::Values(values) if values.len() > FEW => {
+                Some(values.iter().map(|value| Ordered { value: value.view(), collation }).collect())
+            }
+            _ => None,
+        }
     }
 
     fn takes(&self, value: &Value<'_>, collation: Option<&Collation>) -> Result<bool> {

@@ -1,6 +1,72 @@
 //! A document while it is updated: only what lies on the paths of the update is taken apart, the rest stays bytes.
 
+use std::collections::HashMap;
+
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf};
+
+/// The most fields that are looked through for a name.
+const FEW: usize = 32;
+
+/// The fields of a document that is taken apart, in their order. To find one takes as long however many there are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields<'a> {
+    /// Nothing where a field was removed.
+    all: Vec<Option<(Vec<u8>, Tree<'a>)>>,
+    /// Where each is, when there are more than a few.
+    places: HashMap<Vec<u8>, usize>,
+}
+
+impl<'a> Fields<'a> {
+    /// Where the field of a name is.
+    pub(super) fn find(&self, name: &[u8]) -> Option<usize> {
+        if self.all.len() > FEW {
+            return self.places.get(name).copied();
+        }
+        self.all.iter().position(|field| matches!(field, Some((other, _)) if other == name))
+    }
+
+    /// The value at a place that [`Self::find`] gave.
+    pub(super) fn at(&mut self, place: usize) -> Option<&mut Tree<'a>> {
+        self.all.get_mut(place)?.as_mut().map(|(_, value)| value)
+    }
+
+    /// Takes the field at a place out; the others keep their places.
+    pub(super) fn remove(&mut self, place: usize) -> Option<Tree<'a>> {
+        let (name, value) = self.all.get_mut(place)?.take()?;
+        self.places.remove(&name);
+        Some(value)
+    }
+
+    /// Adds a field behind the others, and returns its place.
+    pub(super) fn push(&mut self, name: &[u8], value: Tree<'a>) -> usize {
+        self.all.push(Some((name.to_vec(), value)));
+        match self.all.len() {
+            len if len == FEW + 1 => {
+                let fields = self.all.iter().enumerate();
+                let named = fields.filter_map(|(at, field)| field.as_ref().map(|(name, _)| (name.clone(), at)));
+                // Of a name that is there twice the first counts.
+                named.for_each(|(name, at)| _ = self.places.entry(name).or_insert(at));
+            }
+            len if len > FEW => _ = self.places.entry(name.to_vec()).or_insert(len - 1),
+            _ => {}
+        }
+        self.all.len() - 1
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &(Vec<u8>, Tree<'a>)> {
+        self.all.iter().flatten()
+    }
+}
+
+impl<'n, 'a> FromIterator<(&'n [u8], Tree<'a>)> for Fields<'a> {
+    fn from_iter<I: IntoIterator<Item = (&'n [u8], Tree<'a>)>>(fields: I) -> Self {
+        let mut all = Self::default();
+        for (name, value) in fields {
+            all.push(name, value);
+        }
+        all
+    }
+}
 
 /// A value that may be taken apart.
 #[derive(Clone, Debug)]
@@ -10,7 +76,7 @@ pub(super) enum Tree<'a> {
     /// New.
     Own(ValueBuf),
     /// A document taken apart.
-    Document(Vec<(Vec<u8>, Tree<'a>)>),
+    Document(Fields<'a>),
     /// An array taken apart.
     Array(Vec<Tree<'a>>),
 }
@@ -30,15 +96,13 @@ impl<'a> Tree<'a> {
     pub(super) fn open(&mut self) {
         let opened = match self {
             Self::View(Value::Document(document)) => Self::Document(
-                document.elements().map(|field| (field.name.as_bytes().to_vec(), Tree::View(field.value))).collect(),
+                document.elements().map(|field| (field.name.as_bytes(), Tree::View(field.value))).collect(),
             ),
             Self::View(Value::Array(array)) => Self::Array(array.values().map(Tree::View).collect()),
             Self::Own(value) => match value.view() {
                 Value::Document(document) => {
-                    let field = |field: crate::bson::Element<'_>| {
-                        (field.name.as_bytes().to_vec(), Tree::Own(field.value.into()))
-                    };
-                    Self::Document(document.elements().map(field).collect())
+                    let fields = document.elements();
+                    Self::Document(fields.map(|field| (field.name.as_bytes(), Tree::Own(field.value.into()))).collect())
                 }
                 Value::Array(array) => Self::Array(array.values().map(|value| Tree::Own(value.into())).collect()),
                 _ => return,
@@ -83,7 +147,7 @@ impl<'a> Tree<'a> {
             }
             Self::Document(fields) => {
                 builder.open_document(name);
-                for (name, value) in fields {
+                for (name, value) in fields.iter() {
                     value.append_to(name, builder);
                 }
                 builder.close();
@@ -95,9 +159,9 @@ impl<'a> Tree<'a> {
     }
 }
 
-fn document_of(fields: &[(Vec<u8>, Tree<'_>)]) -> DocumentBuf {
+fn document_of(fields: &Fields<'_>) -> DocumentBuf {
     let mut builder = DocumentBuilder::new();
-    for (name, value) in fields {
+    for (name, value) in fields.iter() {
         value.append_to(name, &mut builder);
     }
     builder.finish()

@@ -6,7 +6,7 @@ use crate::path::{DisjointPaths, Path};
 use crate::query::predicate::{Comparison, Predicate};
 use crate::query::{Filter, Node};
 
-use super::tree::Tree;
+use super::tree::{Fields, Tree};
 
 /// The fields and values that a part of a filter demands.
 fn collect<'n>(node: &'n Node, found: &mut Vec<(&'n Path, &'n ValueBuf)>) {
@@ -39,7 +39,7 @@ pub(super) fn id_of(filter: &Filter) -> Option<ValueBuf> {
 pub(super) fn document_of(filter: &Filter) -> Result<DocumentBuf> {
     let mut found = Vec::new();
     collect(filter.root(), &mut found);
-    let mut tree = Tree::Document(Vec::new());
+    let mut tree = Tree::Document(Fields::default());
     let mut paths = DisjointPaths::default();
     for (path, value) in &found {
         if paths.add(&path.to_string()).is_err() {
@@ -54,13 +54,11 @@ pub(super) fn document_of(filter: &Filter) -> Result<DocumentBuf> {
 
 fn put(tree: &mut Tree<'_>, names: &[&[u8]], value: &ValueBuf) {
     let (Tree::Document(fields), Some((first, rest))) = (tree, names.split_first()) else { return };
-    let at = fields.iter().position(|(name, _)| name == first).unwrap_or_else(|| {
-        fields.push((first.to_vec(), Tree::Document(Vec::new())));
-        fields.len() - 1
-    });
+    let place = fields.find(first).unwrap_or_else(|| fields.push(first, Tree::Document(Fields::default())));
+    let Some(at) = fields.at(place) else { return };
     if rest.is_empty() {
-        fields[at].1 = Tree::Own(value.clone());
+        *at = Tree::Own(value.clone());
     } else {
-        put(&mut fields[at].1, rest, value);
+        put(at, rest, value);
     }
 }
