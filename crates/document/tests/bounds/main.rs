@@ -1,7 +1,5 @@
 //! What a client can make long has a bound: the work of each stage, operator, accumulator, condition and update grows
 //! with n log n of what it works on, and each ends by its limit of time.
-//!
-//! `SPINNEY_BOUNDS=all` runs all lines, and without it a third of them by the day, so that three days run all.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -152,11 +150,11 @@ enum Kind {
 
 /// The time since 1970.
 fn now() -> Duration {
-    #[expect(clippy::disallowed_methods, reason = "the day, and how long a command took, are those of the test")]
+    #[expect(clippy::disallowed_methods, reason = "how long a command took")]
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
-/// The lines of today.
+/// All lines that are run.
 fn lines() -> Vec<(Kind, &'static Line)> {
     let windows = ACCUMULATORS.iter().filter(|line| line.0 != "$mergeObjects").chain(WINDOWS);
     let all = [
@@ -169,13 +167,7 @@ fn lines() -> Vec<(Kind, &'static Line)> {
         (Kind::Update, UPDATES.iter().collect()),
     ];
     let all = all.into_iter().flat_map(|(kind, lines)| lines.into_iter().map(move |line| (kind, line)));
-    let (every, day) = match std::env::var("SPINNEY_BOUNDS") {
-        Ok(_) => (1, 0),
-        Err(_) => (3, now().as_secs() / 86_400),
-    };
-    let runs = all.filter(|(_, line)| !matches!(line.1, Of::Nothing(_))).enumerate();
-    let of_today = runs.filter(|(at, _)| (*at as u64 + day) % every == 0);
-    of_today.map(|(_, line)| line).collect()
+    all.filter(|(_, line)| !matches!(line.1, Of::Nothing(_))).collect()
 }
 
 /// The least processor time of three runs.
