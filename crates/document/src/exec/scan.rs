@@ -68,11 +68,8 @@ impl Walk {
         loop {
             match &mut self.current {
                 None => {}
-                Some(Walked::One(range)) => {
-                    if range.each(&mut take)? {
-                        return Ok(true);
-                    }
-                }
+                Some(Walked::One(range)) if range.each(&mut take)? => return Ok(true),
+                Some(Walked::One(_)) => {}
                 Some(Walked::Many(ranges)) => {
                     while let Some((key, value)) = ranges.advance()? {
                         if !take(key, value)? {

@@ -88,6 +88,7 @@ fn the_deepest_documents_filters_and_expressions_fit_on_the_stack() {
 
 /// A client that asked for much and did not read its reply kept the server from its end for a minute.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test measures how long a server takes")]
 fn a_client_that_does_not_read_does_not_delay_the_end() {
     let mut server = TestServer::new(|_| {});
     let mut client = server.client();

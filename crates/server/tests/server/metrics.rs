@@ -69,6 +69,7 @@ fn the_page_needs_nothing_but_its_json_and_that_tells_no_values() {
 /// One connection that sent a byte now and then kept the page, metrics and health from everybody else: requests were
 /// answered one after the other, with patience for each read.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test measures how long a server takes")]
 fn slow_clients_hold_up_nobody() {
     let mut server = TestServer::new(|_| {});
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,5 +1,7 @@
 //! Waits end: by `maxTimeMS`, by `killOp`, by the client's leaving; and nobody waits for what is not in the way.
 
+#![expect(clippy::disallowed_methods, reason = "the test measures how long a server takes")]
+
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
