@@ -66,23 +66,29 @@ impl Walk {
     #[inline]
     fn each(&mut self, run: &Run<'_>, mut take: impl FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<bool> {
         loop {
-            match &mut self.current {
-                None => {}
-                Some(Walked::One(range)) if range.each(&mut take)? => return Ok(true),
-                Some(Walked::One(_)) => {}
-                Some(Walked::Many(ranges)) => {
-                    while let Some((key, value)) = ranges.advance()? {
-                        if !take(key, value)? {
-                            return Ok(true);
-                        }
-                    }
-                }
+            let is_enough = match &mut self.current {
+                None => false,
+                Some(Walked::One(range)) => range.each(&mut take)?,
+                Some(Walked::Many(ranges)) => each_of(ranges, &mut take)?,
+            };
+            if is_enough {
+                return Ok(true);
             }
             if !self.go_on(run) {
                 return Ok(false);
             }
         }
     }
+}
+
+#[inline]
+fn each_of(ranges: &mut Ranges, take: &mut impl FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<bool> {
+    while let Some((key, value)) = ranges.advance()? {
+        if !take(key, value)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The documents of a collection that match, in the order of `_id`.
