@@ -14,6 +14,9 @@ use super::collections::{json, open};
 
 const DOCUMENTS: i32 = 8000;
 
+/// Makes a filter, or a branch of one, of a number.
+type Make = fn(i32) -> DocumentBuf;
+
 /// Documents with an index on `k`, `b`, on `a` and `s`, and `t`, an array.
 fn numbers(machine: &SimEnv) -> Collection {
     let db = open(machine);
@@ -44,7 +47,7 @@ fn within(field: &str, values: impl Iterator<Item = i32>) -> DocumentBuf {
     builder.finish()
 }
 
-fn either<'d>(branches: impl Iterator<Item = DocumentBuf>) -> DocumentBuf {
+fn either(branches: impl Iterator<Item = DocumentBuf>) -> DocumentBuf {
     let mut builder = DocumentBuilder::new();
     builder.open_array("$or");
     branches.for_each(|branch| {
@@ -110,7 +113,7 @@ fn a_walk_over_many_values_has_the_order_of_the_index_in_both_directions() {
 #[test]
 fn many_branches_read_no_more_than_they_find() {
     let numbers = numbers(&SimEnv::new(1));
-    let cases: [(&str, fn(i32) -> DocumentBuf); 4] = [
+    let cases: [(&str, Make); 4] = [
         ("ids", |at| doc! {"_id": at * 3}),
         ("two fields", |at| doc! {"a": at % 100, "b": at / 100}),
         ("fields in turn", |at| match at % 3 {
@@ -151,7 +154,7 @@ fn conditions_beside_many_branches_are_asked_too() {
 #[test]
 fn planning_costs_n_log_n() {
     let numbers = numbers(&SimEnv::new(1));
-    let cases: [(&str, fn(i32) -> DocumentBuf); 6] = [
+    let cases: [(&str, Make); 6] = [
         ("$in", |n| within("_id", (0..n).map(|at| at * 3))),
         ("$in on an array", |n| within("t", (0..n).map(|at| at * 3))),
         ("$or", |n| either((0..n / 4).map(|at| doc! {"_id": at}))),

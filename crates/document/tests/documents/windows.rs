@@ -65,7 +65,8 @@ fn run_with(text: &str, rows: &[DocumentBuf], memory: Memory) -> Result<Vec<Docu
     let stages = stages(text);
     let pipeline = parse(array(&stages), &Context::default())?;
     let run = Run { memory: memory.into(), ..Run::new(Context::default()) };
-    pipeline.run(Box::new(rows.to_vec().into_iter().map(Ok)), &run)?.collect()
+    let rows = rows.to_vec();
+    pipeline.run(Box::new(rows.into_iter().map(Ok)), &run)?.collect()
 }
 
 fn run(text: &str, rows: &[DocumentBuf]) -> Vec<DocumentBuf> {
