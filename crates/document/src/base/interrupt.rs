@@ -250,7 +250,7 @@ impl Interrupt {
     }
 
     /// For how long a thread that wants to wait for some milliseconds may wait until it calls [`Self::check`] again: no
-    /// longer than the limit of time, and than [`PATIENCE_MS`].
+    /// longer than the limit of time, and than five seconds.
     #[must_use]
     pub fn patience(&self, wanted_ms: u64) -> Duration {
         Duration::from_millis(self.left_ms().unwrap_or(u64::MAX).min(wanted_ms).min(PATIENCE_MS))

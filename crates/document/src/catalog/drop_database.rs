@@ -14,7 +14,7 @@ const NAMES_MAX: usize = 1000;
 
 impl Catalog {
     /// Drops all collections and views of a database. Those that no transaction writes to go together, by one commit
-    /// and one change of the engine's tables for each [`NAMES_MAX`] of them; the others one by one, as
+    /// and one change of the engine's tables for each thousand of them; the others one by one, as
     /// [`Self::drop_namespace`] drops them. A transaction that writes to some of them and waits for others is not in
     /// the way of the first: the commit waits for none.
     ///
