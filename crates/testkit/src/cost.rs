@@ -8,8 +8,8 @@ use std::time::Duration;
 pub fn thread_time() -> Duration {
     #[cfg(unix)]
     {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+        let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
+        time.map(Duration::from).unwrap_or_default()
     }
     #[cfg(not(unix))]
     {
