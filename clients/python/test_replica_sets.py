@@ -261,7 +261,7 @@ def test_each_member_has_its_own_profile(replicas, client):
         assert found["ns"] == "shop.orders" and found["planSummary"] == "IDHACK"
         by_pipeline = shop["system.profile"].aggregate([{"$match": {"op": "query"}}, {"$count": "n"}])
         # Searches of the profile itself are not in it.
-            assert list(by_pipeline)[0]["n"] == 1
+        assert list(by_pipeline)[0]["n"] == 1
         shop.command("profile", 1, filter={"command.comment": "by the filter"})
         list(shop.orders.find({}, comment="by the filter"))
         list(shop.orders.find({}, comment="passed over"))
