@@ -228,6 +228,7 @@ impl Apply<'_> {
         tree.open();
         let count = if let Tree::Array(values) = &*tree { values.len() } else { 0 };
         for index in 0..count {
+            interrupt::work(4)?;
             if let (Step::Filtered(identifier), Tree::Array(values)) = (step, &*tree)
                 && !self.matches(identifier, &values[index].to_buf())?
             {
