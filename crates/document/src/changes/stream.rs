@@ -149,12 +149,13 @@ impl ChangeStream {
     /// As [`Self::advance`]; `Interrupted` (11601).
     pub fn wait(&mut self, until_ms: i64, operation: &Interrupt) -> Result<()> {
         let environment = Arc::clone(self.database.environment());
-        let engine = self.database.engine().clone();
         let waker = self.feed.waker();
         let _waking = operation.waking(move || waker.wake());
         let catalog = Arc::clone(self.database.catalog());
         let _waiting = catalog.recorder().waiting(self.feed.waker());
         let mut rest = Duration::ZERO;
+        // Whether there may be commits that are not durable yet.
+        let mut unseen = true;
         while !self.is_over {
             if self.has_ready()? {
                 return Ok(());
@@ -167,12 +168,9 @@ impl ChangeStream {
             match self.poll()? {
                 Some(commit) => self.take(&commit)?,
                 None => {
-                    let unseen = engine.log_end() > self.feed.resume_lsn();
                     let most = if unseen { left.min(UNSEEN_MS_MAX.unsigned_abs()) } else { left };
                     self.feed.wait_for_news(seen, operation.patience(most));
-                    if unseen {
-                        self.sync_when_due(environment.now_ms())?;
-                    }
+                    unseen = (unseen && !self.sync_when_due(environment.now_ms())?) || self.feed.news() != seen;
                     interrupt::rest(rest.min(operation.patience(left)));
                     rest = (rest * 2).clamp(REST_MIN, REST_MAX);
                 }
@@ -182,13 +180,15 @@ impl ChangeStream {
     }
 
     /// Makes all commits durable, unless that was done a moment ago: a stream shows what is durable. Where commits are
-    /// acknowledged before, as with `--journal buffered` or a write concern of `j: false`, nothing else may do so.
-    fn sync_when_due(&mut self, now_ms: i64) -> Result<()> {
-        if now_ms.saturating_sub(self.synced_ms) >= UNSEEN_MS_MAX && !self.database.engine().is_read_only() {
+    /// acknowledged before, as with `--journal buffered` or a write concern of `j: false`, nothing else may do so. Whether
+    /// it did.
+    fn sync_when_due(&mut self, now_ms: i64) -> Result<bool> {
+        let is_due = now_ms.saturating_sub(self.synced_ms) >= UNSEEN_MS_MAX;
+        if is_due && !self.database.engine().is_read_only() {
             self.synced_ms = now_ms;
             self.database.engine().sync()?;
         }
-        Ok(())
+        Ok(is_due)
     }
 
     /// The next commit. What a replica set has agreed on is shown when readers see it: it is made durable here too for
