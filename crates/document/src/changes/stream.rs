@@ -180,8 +180,8 @@ impl ChangeStream {
     }
 
     /// Makes all commits durable, unless that was done a moment ago: a stream shows what is durable. Where commits are
-    /// acknowledged before, as with `--journal buffered` or a write concern of `j: false`, nothing else may do so. Whether
-    /// it did.
+    /// acknowledged before, as with `--journal buffered` or a write concern of `j: false`, nothing else may do so.
+    /// Whether it did.
     fn sync_when_due(&mut self, now_ms: i64) -> Result<bool> {
         let is_due = now_ms.saturating_sub(self.synced_ms) >= UNSEEN_MS_MAX;
         if is_due && !self.database.engine().is_read_only() {
