@@ -397,6 +397,24 @@ fn stream(db: &Database, watched: Watched) -> ChangeStream {
     ChangeStream::open(db, watched, StreamOptions::default(), Pipeline::default(), run).unwrap()
 }
 
+/// A stream shows what is durable. Where commits are not when they are acknowledged, it waited for ever.
+#[test]
+fn a_stream_that_waits_shows_commits_that_nothing_else_makes_durable() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::default().log_keep_bytes(1 << 20).durability(spinney::Durability::Buffered);
+    let db = Database::with_engine(spinney::Database::open(dir.path().join("db"), options).unwrap()).unwrap();
+    let c = db.collection_or_create("app.c").unwrap();
+    let mut waiting = stream(&db, Watched::All);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::park_timeout(Duration::from_millis(50));
+            c.insert_one(doc! {"x": 1}.view()).unwrap();
+        });
+        waiting.wait(System.now_ms() + 10_000, &Interrupt::default()).unwrap();
+    });
+    assert!(waiting.advance().unwrap().is_some());
+}
+
 /// An idle stream looked for commits, and at the clock, ten times a second, and on a member of a replica set a hundred
 /// times: 1,500 of them took a processor.
 #[test]

@@ -154,8 +154,6 @@ impl ChangeStream {
         let catalog = Arc::clone(self.database.catalog());
         let _waiting = catalog.recorder().waiting(self.feed.waker());
         let mut rest = Duration::ZERO;
-        // Whether there may be commits that are not durable yet.
-        let mut unseen = true;
         while !self.is_over {
             if self.has_ready()? {
                 return Ok(());
@@ -168,9 +166,12 @@ impl ChangeStream {
             match self.poll()? {
                 Some(commit) => self.take(&commit)?,
                 None => {
+                    let unseen = self.feed.awaits_sync();
                     let most = if unseen { left.min(UNSEEN_MS_MAX.unsigned_abs()) } else { left };
                     self.feed.wait_for_news(seen, operation.patience(most));
-                    unseen = (unseen && !self.sync_when_due(environment.now_ms())?) || self.feed.news() != seen;
+                    if unseen {
+                        self.sync_when_due(environment.now_ms())?;
+                    }
                     interrupt::rest(rest.min(operation.patience(left)));
                     rest = (rest * 2).clamp(REST_MIN, REST_MAX);
                 }
@@ -181,14 +182,12 @@ impl ChangeStream {
 
     /// Makes all commits durable, unless that was done a moment ago: a stream shows what is durable. Where commits are
     /// acknowledged before, as with `--journal buffered` or a write concern of `j: false`, nothing else may do so.
-    /// Whether it did.
-    fn sync_when_due(&mut self, now_ms: i64) -> Result<bool> {
-        let is_due = now_ms.saturating_sub(self.synced_ms) >= UNSEEN_MS_MAX;
-        if is_due && !self.database.engine().is_read_only() {
+    fn sync_when_due(&mut self, now_ms: i64) -> Result<()> {
+        if now_ms.saturating_sub(self.synced_ms) >= UNSEEN_MS_MAX && !self.database.engine().is_read_only() {
             self.synced_ms = now_ms;
             self.database.engine().sync()?;
         }
-        Ok(is_due)
+        Ok(())
     }
 
     /// The next commit. What a replica set has agreed on is shown when readers see it: it is made durable here too for

@@ -220,6 +220,14 @@ impl ChangeFeed {
         }
     }
 
+    /// Whether there is something in the log that no feed shows yet, as it is not durable:
+    /// [`Database::sync`](crate::Database::sync) makes it so.
+    #[must_use]
+    pub fn awaits_sync(&self) -> bool {
+        let log = &self.db.core().commits.log;
+        log.durable() < log.tail()
+    }
+
     /// The position after the last commit that was shown. A feed from there shows what follows.
     #[must_use]
     pub fn resume_lsn(&self) -> Lsn {
