@@ -54,6 +54,8 @@ pub struct Interrupt {
     waited_us: AtomicU64,
     /// How the first search of the operation is done, or of the statement of it that runs.
     plan: Mutex<Option<Summary>>,
+    /// Whether there is a plan. The thread that runs the operation alone reads and writes it.
+    planned: AtomicBool,
     /// Wakes the thread that runs the operation while it waits.
     waker: Mutex<Option<Waker>>,
 }
@@ -125,11 +127,14 @@ pub fn add_examined(keys: u64, documents: u64) {
     CURRENT.with_borrow(|current| current.iter().for_each(|interrupt| interrupt.add_examined(keys, documents)));
 }
 
-/// Notes how a search of the thread's operation is done; the first one counts.
+/// Notes how a search of the thread's operation is done; the first one counts. Called for each row that is read.
 pub fn note_plan(plan: impl FnOnce() -> Summary) {
     CURRENT.with_borrow(|current| {
-        if let Some(interrupt) = current {
-            interrupt.plan.lock().get_or_insert_with(plan);
+        if let Some(interrupt) = current
+            && !interrupt.planned.load(Ordering::Relaxed)
+        {
+            interrupt.planned.store(true, Ordering::Relaxed);
+            *interrupt.plan.lock() = Some(plan());
         }
     });
 }
@@ -195,6 +200,7 @@ impl Interrupt {
             documents: AtomicU64::new(0),
             waited_us: AtomicU64::new(0),
             plan: Mutex::new(None),
+            planned: AtomicBool::new(false),
             waker: Mutex::default(),
         };
         this.limit(max_time_ms);
@@ -295,6 +301,7 @@ impl Interrupt {
     /// Takes the plan, so that the next statement of the operation notes its own.
     #[must_use]
     pub fn take_plan(&self) -> Option<Summary> {
+        self.planned.store(false, Ordering::Relaxed);
         self.plan.lock().take()
     }
 

@@ -28,7 +28,7 @@ impl<N: AsRef<[u8]>, V> FieldList<N, V> {
         self.fields.iter().position(|(known, _)| known.as_ref() == name)
     }
 
-    /// Adds a field of a new name.
+    /// Adds a field. Of a name that is there already the first one is found.
     pub(crate) fn push(&mut self, name: N, value: V) {
         self.fields.push((name, value));
         let first = match self.fields.len() {
@@ -37,7 +37,9 @@ impl<N: AsRef<[u8]>, V> FieldList<N, V> {
             len => len - 1,
         };
         let names = self.fields.iter().enumerate().skip(first);
-        self.places.extend(names.map(|(place, (name, _))| (Box::from(name.as_ref()), place)));
+        for (place, (name, _)) in names {
+            self.places.entry(Box::from(name.as_ref())).or_insert(place);
+        }
     }
 
     /// Gives the field of a name a value, in its place or behind the others.
@@ -61,6 +63,14 @@ impl<N: AsRef<[u8]>, V> FieldList<N, V> {
     /// The fields.
     pub(crate) fn into_fields(self) -> Vec<(N, V)> {
         self.fields
+    }
+}
+
+impl<N: AsRef<[u8]>, V> FromIterator<(N, V)> for FieldList<N, V> {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(fields: I) -> Self {
+        let mut list = Self::default();
+        fields.into_iter().for_each(|(name, value)| list.push(name, value));
+        list
     }
 }
 

@@ -57,11 +57,7 @@ impl Filter {
     /// The filter of a tree.
     #[must_use]
     pub fn from_node(root: Node) -> Self {
-        let parts = match &root {
-            Node::And(parts) => &parts[..],
-            root => std::slice::from_ref(root),
-        };
-        let switched = parts.iter().enumerate().filter_map(|(at, part)| Some((at, Switch::of(part)?)));
+        let switched = root.conjuncts().iter().enumerate().filter_map(|(at, part)| Some((at, Switch::of(part)?)));
         let switches: Vec<_> = switched.collect();
         let switches = (!switches.is_empty()).then(|| switches.into());
         Self { root, switches }
@@ -74,10 +70,7 @@ impl Filter {
             Node::Expression(expression) => implied::equalities(expression),
             _ => Vec::new(),
         };
-        let implied: Vec<Node> = match &self.root {
-            Node::And(parts) => parts.iter().flat_map(of).collect(),
-            node => of(node),
-        };
+        let implied: Vec<Node> = self.root.conjuncts().iter().flat_map(of).collect();
         if implied.is_empty() {
             return self;
         }
@@ -125,11 +118,7 @@ impl Filter {
         document: Document<'_>,
         position: Option<&Position>,
     ) -> Result<bool> {
-        let parts = match &self.root {
-            Node::And(parts) => &parts[..],
-            root => std::slice::from_ref(root),
-        };
-        for (at, part) in parts.iter().enumerate() {
+        for (at, part) in self.root.conjuncts().iter().enumerate() {
             let matched = match switches.iter().find(|(of, _)| *of == at) {
                 Some((_, switch)) => switch.matches(document, position)?,
                 None => part.matches(document, position)?,

@@ -55,6 +55,15 @@ pub enum Node {
 }
 
 impl Node {
+    /// The parts that all must match.
+    #[must_use]
+    pub fn conjuncts(&self) -> &[Self] {
+        match self {
+            Self::And(parts) => parts,
+            other => std::slice::from_ref(other),
+        }
+    }
+
     /// How many conditions and values of `$in` the part has, about.
     #[must_use]
     pub fn weight(&self) -> usize {

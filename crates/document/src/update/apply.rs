@@ -134,29 +134,32 @@ impl Apply<'_> {
         let path = joined(at, name);
         tree.open();
         let Tree::Document(fields) = tree else { return Ok(()) };
-        let place = fields.find(name.as_bytes());
-        match place.and_then(|place| fields.at(place)) {
-            Some(value) if rest.is_empty() => match self.act(act, Some(value.to_buf().view()), &path)? {
-                Outcome::Keep => {}
-                Outcome::New(new) => {
-                    *value = Tree::Own(new);
-                    self.record(path)?;
+        let place = fields.place(name.as_bytes());
+        match place.map(|place| fields.value_mut(place)) {
+            Some(slot @ Some(_)) if rest.is_empty() => {
+                let before = slot.as_ref().map(Tree::to_buf);
+                match self.act(act, before.as_ref().map(ValueBuf::view), &path)? {
+                    Outcome::Keep => {}
+                    Outcome::New(new) => {
+                        *slot = Some(Tree::Own(new));
+                        self.record(path)?;
+                    }
+                    Outcome::Gone => {
+                        *slot = None;
+                        self.record(path)?;
+                    }
                 }
-                Outcome::Gone => {
-                    place.and_then(|place| fields.remove(place));
-                    self.record(path)?;
-                }
-            },
-            Some(value) => self.step(value, rest, act, &path)?,
-            None if !act.creates() => {
+            }
+            Some(Some(value)) => self.step(value, rest, act, &path)?,
+            Some(None) | None if !act.creates() => {
                 let positional = rest.first().is_some_and(|step| matches!(step, Step::All | Step::Filtered(_)));
                 if positional {
                     return Err(must_exist(&path));
                 }
             }
-            None => {
+            Some(None) | None => {
                 if let Outcome::New(value) = self.made(rest, act, &path)? {
-                    fields.push(name.as_bytes(), Tree::Own(value));
+                    fields.set(name.as_bytes().into(), Some(Tree::Own(value)));
                     self.record(path)?;
                 }
             }
@@ -281,11 +284,12 @@ fn taken(tree: &mut Tree<'_>, steps: &[Step], path: &UpdatePath, which: &str) ->
     }
     tree.open();
     let Tree::Document(fields) = tree else { return Ok(None) };
-    let Some(place) = fields.find(part.name()) else { return Ok(None) };
+    let Some(place) = fields.place(part.name()) else { return Ok(None) };
+    let slot = fields.value_mut(place);
     if rest.is_empty() {
-        return Ok(fields.remove(place).map(|value| value.to_buf()));
+        return Ok(slot.take().map(|value| value.to_buf()));
     }
-    fields.at(place).map_or(Ok(None), |value| taken(value, rest, path, which))
+    slot.as_mut().map_or(Ok(None), |value| taken(value, rest, path, which))
 }
 
 /// Refuses a path that leads into an array.
@@ -298,8 +302,8 @@ fn check_no_array(tree: &mut Tree<'_>, steps: &[Step], path: &UpdatePath) -> Res
     }
     tree.open();
     let Tree::Document(fields) = tree else { return Ok(()) };
-    let place = fields.find(part.name());
-    place.and_then(|place| fields.at(place)).map_or(Ok(()), |value| check_no_array(value, rest, path))
+    let slot = fields.place(part.name()).map(|place| fields.value_mut(place));
+    slot.and_then(Option::as_mut).map_or(Ok(()), |value| check_no_array(value, rest, path))
 }
 
 fn not_viable(name: &str, tree: &Tree<'_>, at: &str) -> Error {

@@ -1,72 +1,9 @@
 //! A document while it is updated: only what lies on the paths of the update is taken apart, the rest stays bytes.
 
-use std::collections::HashMap;
+use crate::bson::{Document, DocumentBuf, DocumentBuilder, FieldList, Kind, Value, ValueBuf};
 
-use crate::bson::{Document, DocumentBuf, DocumentBuilder, Kind, Value, ValueBuf};
-
-/// The most fields that are looked through for a name.
-const FEW: usize = 32;
-
-/// The fields of a document that is taken apart, in their order. To find one takes as long however many there are.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Fields<'a> {
-    /// Nothing where a field was removed.
-    all: Vec<Option<(Vec<u8>, Tree<'a>)>>,
-    /// Where each is, when there are more than a few.
-    places: HashMap<Vec<u8>, usize>,
-}
-
-impl<'a> Fields<'a> {
-    /// Where the field of a name is.
-    pub(super) fn find(&self, name: &[u8]) -> Option<usize> {
-        if self.all.len() > FEW {
-            return self.places.get(name).copied();
-        }
-        self.all.iter().position(|field| matches!(field, Some((other, _)) if other == name))
-    }
-
-    /// The value at a place that [`Self::find`] gave.
-    pub(super) fn at(&mut self, place: usize) -> Option<&mut Tree<'a>> {
-        self.all.get_mut(place)?.as_mut().map(|(_, value)| value)
-    }
-
-    /// Takes the field at a place out; the others keep their places.
-    pub(super) fn remove(&mut self, place: usize) -> Option<Tree<'a>> {
-        let (name, value) = self.all.get_mut(place)?.take()?;
-        self.places.remove(&name);
-        Some(value)
-    }
-
-    /// Adds a field behind the others, and returns its place.
-    pub(super) fn push(&mut self, name: &[u8], value: Tree<'a>) -> usize {
-        self.all.push(Some((name.to_vec(), value)));
-        match self.all.len() {
-            len if len == FEW + 1 => {
-                let fields = self.all.iter().enumerate();
-                let named = fields.filter_map(|(at, field)| field.as_ref().map(|(name, _)| (name.clone(), at)));
-                // Of a name that is there twice the first counts.
-                named.for_each(|(name, at)| _ = self.places.entry(name).or_insert(at));
-            }
-            len if len > FEW => _ = self.places.entry(name.to_vec()).or_insert(len - 1),
-            _ => {}
-        }
-        self.all.len() - 1
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &(Vec<u8>, Tree<'a>)> {
-        self.all.iter().flatten()
-    }
-}
-
-impl<'n, 'a> FromIterator<(&'n [u8], Tree<'a>)> for Fields<'a> {
-    fn from_iter<I: IntoIterator<Item = (&'n [u8], Tree<'a>)>>(fields: I) -> Self {
-        let mut all = Self::default();
-        for (name, value) in fields {
-            all.push(name, value);
-        }
-        all
-    }
-}
+/// The fields of a document that is taken apart; nothing where one was taken out.
+pub(super) type Fields<'a> = FieldList<Box<[u8]>, Option<Tree<'a>>>;
 
 /// A value that may be taken apart.
 #[derive(Clone, Debug)]
@@ -96,13 +33,18 @@ impl<'a> Tree<'a> {
     pub(super) fn open(&mut self) {
         let opened = match self {
             Self::View(Value::Document(document)) => Self::Document(
-                document.elements().map(|field| (field.name.as_bytes(), Tree::View(field.value))).collect(),
+                document
+                    .elements()
+                    .map(|field| (field.name.as_bytes().into(), Some(Tree::View(field.value))))
+                    .collect(),
             ),
             Self::View(Value::Array(array)) => Self::Array(array.values().map(Tree::View).collect()),
             Self::Own(value) => match value.view() {
                 Value::Document(document) => {
-                    let fields = document.elements();
-                    Self::Document(fields.map(|field| (field.name.as_bytes(), Tree::Own(field.value.into()))).collect())
+                    let own = |value: Value<'_>| Some(Tree::Own(value.into()));
+                    Self::Document(
+                        document.elements().map(|field| (field.name.as_bytes().into(), own(field.value))).collect(),
+                    )
                 }
                 Value::Array(array) => Self::Array(array.values().map(|value| Tree::Own(value.into())).collect()),
                 _ => return,
@@ -147,9 +89,7 @@ impl<'a> Tree<'a> {
             }
             Self::Document(fields) => {
                 builder.open_document(name);
-                for (name, value) in fields.iter() {
-                    value.append_to(name, builder);
-                }
+                append_all(fields, builder);
                 builder.close();
             }
             Self::Array(_) => {
@@ -161,8 +101,12 @@ impl<'a> Tree<'a> {
 
 fn document_of(fields: &Fields<'_>) -> DocumentBuf {
     let mut builder = DocumentBuilder::new();
-    for (name, value) in fields.iter() {
-        value.append_to(name, &mut builder);
-    }
+    append_all(fields, &mut builder);
     builder.finish()
+}
+
+fn append_all(fields: &Fields<'_>, builder: &mut DocumentBuilder) {
+    for (name, value) in fields.as_slice() {
+        value.iter().for_each(|value| value.append_to(name, builder));
+    }
 }

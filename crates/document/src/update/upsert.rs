@@ -54,11 +54,12 @@ pub(super) fn document_of(filter: &Filter) -> Result<DocumentBuf> {
 
 fn put(tree: &mut Tree<'_>, names: &[&[u8]], value: &ValueBuf) {
     let (Tree::Document(fields), Some((first, rest))) = (tree, names.split_first()) else { return };
-    let place = fields.find(first).unwrap_or_else(|| fields.push(first, Tree::Document(Fields::default())));
-    let Some(at) = fields.at(place) else { return };
     if rest.is_empty() {
-        *at = Tree::Own(value.clone());
-    } else {
-        put(at, rest, value);
+        return fields.set((*first).into(), Some(Tree::Own(value.clone())));
     }
+    if fields.place(first).is_none() {
+        fields.push((*first).into(), Some(Tree::Document(Fields::default())));
+    }
+    let slot = fields.place(first).map(|place| fields.value_mut(place));
+    slot.and_then(Option::as_mut).into_iter().for_each(|inner| put(inner, rest, value));
 }
