@@ -9,23 +9,24 @@ const FEW: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct FieldList<N, V> {
     fields: Vec<(N, V)>,
-    /// The places of all names, when there are more than [`FEW`].
-    places: HashMap<Box<[u8]>, usize>,
+    /// The places of all names, when there are more than [`FEW`]. Boxed, because there are as many short lists as
+    /// values in a document that is taken apart.
+    places: Option<Box<HashMap<Box<[u8]>, usize>>>,
 }
 
 impl<N, V> Default for FieldList<N, V> {
     fn default() -> Self {
-        Self { fields: Vec::new(), places: HashMap::new() }
+        Self { fields: Vec::new(), places: None }
     }
 }
 
 impl<N: AsRef<[u8]>, V> FieldList<N, V> {
     /// The place of a name.
     pub(crate) fn place(&self, name: &[u8]) -> Option<usize> {
-        if self.fields.len() > FEW {
-            return self.places.get(name).copied();
+        match &self.places {
+            Some(places) => places.get(name).copied(),
+            None => self.fields.iter().position(|(known, _)| known.as_ref() == name),
         }
-        self.fields.iter().position(|(known, _)| known.as_ref() == name)
     }
 
     /// Adds a field. Of a name that is there already the first one is found.
@@ -36,9 +37,9 @@ impl<N: AsRef<[u8]>, V> FieldList<N, V> {
             len if len == FEW + 1 => 0,
             len => len - 1,
         };
-        let names = self.fields.iter().enumerate().skip(first);
-        for (place, (name, _)) in names {
-            self.places.entry(Box::from(name.as_ref())).or_insert(place);
+        let places = self.places.get_or_insert_default();
+        for (place, (name, _)) in self.fields.iter().enumerate().skip(first) {
+            places.entry(Box::from(name.as_ref())).or_insert(place);
         }
     }
 

@@ -210,6 +210,8 @@ impl Apply<'_> {
                 if let Outcome::New(value) = self.made(rest, act, &path)? {
                     // An element takes its type, its position and a zero; few positions have two digits less.
                     self.count(index.to_string().len() * (index - values.len()))?;
+                    // For the new element too, or the array would double once more.
+                    values.reserve(index + 1 - values.len());
                     values.resize(index, Tree::Own(Value::Null.into()));
                     values.push(Tree::Own(value));
                     // The array has another length, which is a change of the array itself.

@@ -82,13 +82,16 @@ fn read(server: &TestServer, collection: &str, at: Option<Timestamp>) -> Result<
     Ok((balances.into_iter().map(|(_, balance)| balance).collect(), time))
 }
 
-fn open_accounts(primary: &TestServer) {
+/// Makes the accounts: the time of the last one.
+fn open_accounts(primary: &TestServer) -> Timestamp {
+    let mut last = None;
     for name in ["x", "y"] {
         for id in 0..ACCOUNTS {
             let insert = format!(r#"{{"insert": "{name}", "documents": [{{"_id": {id}, "balance": {BALANCE}}}]}}"#);
-            primary.client().ok("bank", &insert);
+            last = Some(timestamp(primary.client().ok("bank", &insert).view(), "operationTime"));
         }
     }
+    last.unwrap()
 }
 
 /// Moves money between accounts, in a transaction each, until told to end.
@@ -124,10 +127,11 @@ fn transfer(primary: &TestServer, writer: u8, ended: &AtomicBool) {
 #[test]
 fn two_members_read_one_state_at_one_time_beside_transfers() {
     let members = set();
-    open_accounts(&members[0]);
+    let opened = open_accounts(&members[0]);
     let (ended, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
-    // Each keeps its states from its first such read on.
-    members.iter().for_each(|member| drop(read(member, "x", None).unwrap()));
+    // Each keeps its states from its first such read on, which waits for all accounts: a member that chooses the time
+    // of a read has no account that is missing.
+    members.iter().for_each(|member| drop(read(member, "x", Some(opened)).unwrap()));
     let too_old: usize = scope(|threads| {
         (0..WRITERS).for_each(|writer| {
             threads.spawn({
