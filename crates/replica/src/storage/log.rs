@@ -145,9 +145,8 @@ impl Log {
     pub(crate) fn open(rows: Rows, cache_bytes: usize, threads: &dyn Threads) -> Result<Self> {
         let memory = usize_of(rows.engine().options().memory_bytes / MEMORY_PART);
         let (cache_bytes, commit_bytes) = (cache_bytes.min(memory), COMMIT_BYTES_MAX.min(memory));
-        let Recovered { purged, last, points, cached, from } = recover(&rows, cache_bytes)?;
-        let undurable = last.map_or(0, |last| last.index + 1);
-        let pin = Some(rows.engine().changes(from)?);
+        let Recovered { purged, last, points, cached, pin } = recover(&rows, cache_bytes)?;
+        let (undurable, pin) = (last.map_or(0, |last| last.index + 1), Some(pin));
         let committed = rows.applied()?;
         let state = State { purged, last, points, cached, undurable, committed, pin, ..State::default() };
         let (stored, concurrent) = (StoredEntries::new(memory), threads.concurrent());
@@ -506,8 +505,8 @@ mod tests {
     use std::sync::mpsc;
 
     use spinney::env::sim::{Fault, SimEnv};
-    use spinney::{Database, Options};
-    use spinney_testkit::interrupt::{PATIENCE, at_call};
+    use spinney::{Database, Options, TableOptions};
+    use spinney_testkit::interrupt::{Interrupted, PATIENCE, at_call};
 
     use super::*;
     use crate::entry::log_entry::EntryKind;
@@ -618,6 +617,36 @@ mod tests {
         database.close().unwrap();
         let (_database, log) = open();
         assert_eq!(log.read(0..u64::MAX, usize::MAX).unwrap().len(), 60);
+    }
+
+    /// A member did not start: the engine gave up log that it had read, before it kept the log for itself.
+    #[test]
+    fn what_the_engine_does_while_the_log_is_read_gives_up_nothing_of_it() {
+        let machine = SimEnv::new(6);
+        let options = Options::default().log_segment_bytes(64 << 10).log_keep_bytes(256 << 10);
+        let open = |machine: &SimEnv| Database::builder("/db").options(options.clone()).env(machine.env()).open();
+        {
+            let database = open(&machine).unwrap();
+            let log = Log::open(Rows::open(&database).unwrap(), 1 << 20, &*machine.env().threads).unwrap();
+            (0..6).for_each(|index| append(&log, index, 30 << 10).unwrap());
+            drop(log);
+            database.close().unwrap();
+        }
+        let acted = (0..30).filter(|place| {
+            let copy = machine.fork();
+            let database = open(&copy).unwrap();
+            let table = database.open_or_create_table("t", TableOptions::default()).unwrap();
+            let rows = Rows::open(&database).unwrap();
+            let work = || Log::open(rows.clone(), 1 << 20, &*copy.env().threads).map(|log| log.read(0..6, usize::MAX));
+            let act = || {
+                (0..40_u8).for_each(|key| table.put([key], [key; 20 << 10]).unwrap());
+                database.flush().unwrap();
+            };
+            let Interrupted { worked, acted, .. } = at_call(&copy, (*place, PATIENCE * 50), work, act);
+            assert_eq!(worked.unwrap().unwrap().len(), 6, "before call {place}");
+            acted.is_some()
+        });
+        assert!(acted.count() > 3);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use spinney::{Error, ErrorKind, Lsn, Result};
+use spinney::{ChangeFeed, Database, Error, ErrorKind, Lsn, Result};
 
 use super::cached_entries::CachedEntries;
 use super::points::Points;
@@ -19,8 +19,8 @@ pub(crate) struct Recovered {
     pub(crate) points: Points,
     /// The newest entries.
     pub(crate) cached: CachedEntries,
-    /// From here on the redo log is needed.
-    pub(crate) from: Lsn,
+    /// Keeps the redo log from where it was read.
+    pub(crate) pin: ChangeFeed,
 }
 
 /// Reads the notes of the redo log. The newest entries, up to `cache_bytes`, stay in memory.
@@ -30,21 +30,15 @@ pub(crate) struct Recovered {
 pub(crate) fn recover(rows: &Rows, cache_bytes: usize) -> Result<Recovered> {
     let engine = rows.engine();
     let (applied, appended) = (rows.applied()?, rows.appended()?);
-    let (mut purged, mut from) = match rows.purged()? {
+    let (mut purged, from) = match rows.purged()? {
         Some((id, from)) => (Some(id), from),
         // What is before is of the member of whose directory the database is a copy.
         None => (None, rows.copied()?.unwrap_or_else(|| engine.log_start())),
     };
-    let feed = match engine.changes(from) {
-        Err(error) if error.kind() == ErrorKind::Gone => {
-            from = engine.log_start();
-            engine.changes(from)?
-        }
-        feed => feed?,
-    };
+    let (pin, from) = pinned(engine, from)?;
     let (mut first, mut last, mut lsn) = (None, purged, from);
     let (mut points, mut cached) = (Points::default(), CachedEntries::default());
-    for commit in feed {
+    for commit in engine.changes(from)? {
         let commit = commit?;
         let entries = decode_note(commit.note()).map_err(|_| malformed(commit.lsn))?;
         let entries: Vec<LogEntry> =
@@ -76,7 +70,18 @@ pub(crate) fn recover(rows: &Rows, cache_bytes: usize) -> Result<Recovered> {
         let message = "the redo log does not reach back to the entries of the replicated log that were not applied";
         return Err(Error::new(ErrorKind::Corruption, message));
     }
-    Ok(Recovered { purged, last, points, cached, from })
+    Ok(Recovered { purged, last, points, cached, pin })
+}
+
+/// Keeps the redo log from a position on, or what there is of it behind the position. The engine, which flushes in the
+/// background what it recovered, may give log up at any moment before.
+fn pinned(engine: &Database, mut from: Lsn) -> Result<(ChangeFeed, Lsn)> {
+    loop {
+        match engine.changes(from) {
+            Err(error) if error.kind() == ErrorKind::Gone && engine.log_start() > from => from = engine.log_start(),
+            feed => return Ok((feed?, from)),
+        }
+    }
 }
 
 pub(super) fn malformed(lsn: Lsn) -> Error {

@@ -192,7 +192,7 @@ impl Heard {
         let known = status.members.iter().find(|known| known.id == member.id);
         let contact = known.and_then(|known| known.last_contact);
         let refused = known.and_then(|known| known.refused.clone());
-        if known.is_some_and(answers) {
+        if known.is_some_and(|known| answers(status, known)) {
             return Self { state: (2, "SECONDARY"), contact, ping: None, message: refused.unwrap_or_default() };
         }
         let silent = contact.map(|contact| format!("no answer for {} seconds", contact.as_secs()));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use spinney_replica::{Member, MemberStatus, Node, Role, Status};
+use spinney_replica::{Member, MemberStatus, Node, Role, Status, Times};
 
 use crate::base::clock::monotonic;
 use crate::peer::Members;
@@ -22,6 +22,9 @@ const SAMPLES_MAX: usize = 6000;
 
 /// A member that has not answered the primary for this time is down.
 const DOWN_AFTER: Duration = Duration::from_secs(2);
+
+/// In a set whose heartbeats are far apart, a member that has not answered this many of them is down.
+const HEARTBEATS_MISSED: u64 = 3;
 
 /// The member of a replica set that this server is.
 #[derive(Debug)]
@@ -67,10 +70,15 @@ pub fn standing(status: &Status) -> Standing {
     }
 }
 
-/// Whether a member answers the primary, as far as that knows.
+/// Whether a member answers the primary, whose status this is.
 #[must_use]
-pub fn answers(member: &MemberStatus) -> bool {
-    member.last_contact.is_some_and(|contact| contact < DOWN_AFTER)
+pub fn answers(status: &Status, member: &MemberStatus) -> bool {
+    let times = status.config.as_ref().and_then(|config| config.times);
+    member.last_contact.is_some_and(|contact| contact < down_after(times.unwrap_or_default()))
+}
+
+fn down_after(times: Times) -> Duration {
+    DOWN_AFTER.max(Duration::from_millis(times.heartbeat_ms.saturating_mul(HEARTBEATS_MISSED)))
 }
 
 impl Replica {
@@ -100,7 +108,7 @@ impl Replica {
         }
         if status.role == Role::Primary {
             for member in &status.members {
-                progress.up_for(member.id, answers(member), now);
+                progress.up_for(member.id, answers(status, member), now);
             }
         }
     }
@@ -151,6 +159,15 @@ pub fn millis(time: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With heartbeats of five seconds a healthy member was down most of the time.
+    #[test]
+    fn a_member_is_down_when_it_missed_three_heartbeats_and_two_seconds() {
+        let default = Times::default();
+        for (heartbeat_ms, seconds) in [(100, 2), (1000, 3), (10_000, 30)] {
+            assert_eq!(down_after(Times { heartbeat_ms, ..default }), Duration::from_secs(seconds));
+        }
+    }
 
     #[test]
     fn a_member_is_up_since_it_answered_again() {

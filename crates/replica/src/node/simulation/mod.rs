@@ -25,7 +25,7 @@ fn first() -> u64 {
 
 #[test]
 fn acknowledged_writes_are_kept_and_registers_are_linearizable() {
-    let seeds = first()..first() + parallel::count_from_env("SPINNEY_REPLICA_SEEDS", 500);
+    let seeds = first()..first() + parallel::count_from_env("SPINNEY_REPLICA_SEEDS", 1000);
     parallel::each(seeds, |seed| {
         let outcome = catch_unwind(AssertUnwindSafe(|| run(seed)));
         let checked = match &outcome {
