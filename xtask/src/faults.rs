@@ -18,6 +18,8 @@ pub(super) const PARTITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/partit
 pub(super) const SNAPSHOT_READS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/snapshot_reads.py");
 /// The script that tells how long a replica set is without a primary.
 pub(super) const REPLICA_FAILOVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/replica_failover.py");
+/// The script of what a client can make long.
+pub(super) const LIMITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/limits.py");
 /// The script that tells how fast a member is replaced.
 pub(super) const REPLICA_REPLACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/replica_replace.py");
 

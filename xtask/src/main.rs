@@ -91,6 +91,10 @@ Usage: cargo xtask <command>
   replica-replace [--python <path>] [--binary <path>] [--gigabytes <n>] [--seconds <s>] [--threads <n>] [--folder <dir>]
                       tells how fast a member of so many gigabytes (default 10) that lost its database gets a copy of the primary's,
                       and what the primary's clients feel of it; it takes five times the space
+  limits [--python <path>] [--binary <path>] [--only <step,..>] [--documents <n>] [--folder <dir>]
+                      what a client can make long, on a server with 64 MiB of memory and so many documents (default 2,000,000): lists
+                      of values, windows, retryable updates, changes beside a transaction, opening, a checkpoint of a busy server;
+                      fails when one takes longer than it may (two minutes)
   snapshot-reads [--python <path>] [--binary <path>] [--seconds <s>] [--members <n>] [--readers <n>] [--writers <n>] [--port <n>]
                       reads a replica set of real processes for so many seconds (default 20) by snapshot sessions and causal
                       sessions of pymongo, by each read preference, beside transfers: each session must see one state
@@ -186,6 +190,7 @@ fn main() -> ExitCode {
         ["replica-replace", arguments @ ..] => faults::command(faults::REPLICA_REPLACE, arguments),
         ["partitions", arguments @ ..] => faults::command(faults::PARTITIONS, arguments),
         ["replica-faults", arguments @ ..] => faults::command(faults::REPLICA_FAULTS, arguments),
+        ["limits", arguments @ ..] => faults::command(faults::LIMITS, arguments),
         ["snapshot-reads", arguments @ ..] => faults::command(faults::SNAPSHOT_READS, arguments),
         ["page-test", arguments @ ..] => page::command(arguments),
         ["python", arguments @ ..] => python::command(arguments),
