@@ -14,12 +14,15 @@ use crate::text::count;
 use anyhow::{Context as _, Result};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
+use spinney::env::os::allocator::give_large_buffers_back;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write};
 use std::path::Path;
 
 /// Reads a [`Job`] from stdin, and hands its [`Run`] over to `out` step by step.
 pub(super) fn run(host: &Host, stop: &Stop, out: &mut dyn Write) -> Result<()> {
+    // What the experiments take for a moment is not counted as the engine's.
+    give_large_buffers_back();
     // Nobody waits for the result of a worker whose parent is gone.
     set_pdeathsig(Signal::SIGTERM).context("cannot ask for a signal")?;
     let mut text = String::new();
