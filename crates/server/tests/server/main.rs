@@ -8,6 +8,7 @@ mod client;
 mod clock;
 mod commands;
 mod disk;
+mod ends;
 mod hostile;
 mod metrics;
 mod old;

@@ -23,7 +23,7 @@ fn open_transaction(client: &mut Client<std::net::TcpStream>, collection: &str, 
     client.ok("app", &command);
 }
 
-fn in_session(id: &str) -> String {
+pub(crate) fn in_session(id: &str) -> String {
     let id = format!("{id:A<22}==");
     format!(
         r#""lsid": {{"id": {{"$binary": {{"base64": "{id}", "subType": "04"}}}}}}, "txnNumber": {{"$numberLong": "1"}},
@@ -49,13 +49,13 @@ fn with_documents(server: &TestServer, collections: &[&str]) -> Client<std::net:
 }
 
 /// The number of the operation with a comment, when it runs.
-fn operation(client: &mut Client<std::net::TcpStream>, comment: &str) -> Option<i64> {
+pub(crate) fn operation(client: &mut Client<std::net::TcpStream>, comment: &str) -> Option<i64> {
     let running = client.ok("admin", &format!(r#"{{"currentOp": 1, "command.comment": "{comment}"}}"#));
     let found = running.view().get("inprog").and_then(|list| list.as_array()).and_then(|list| list.values().next());
     found.and_then(|found| found.as_document()?.get("opid")?.as_exact_i64())
 }
 
-fn until(mut done: impl FnMut() -> bool) {
+pub(crate) fn until(mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
         assert!(began.elapsed() < SOON * 3, "it takes too long");
