@@ -1,0 +1,307 @@
+//! An index never changes what is joined, updated or deleted: `$lookup`, `$graphLookup`, `$merge`, updates and deletes give
+//! with each kind of index what they give without; and a cursor whose index changes between its batches gives all, or
+//! says that its plan was ended.
+//!
+//! It would not see what is wrong with and without indexes alike: that is for the golden scripts.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use spinney::Options;
+use spinney::env::sim::SimEnv;
+use spinney_document::Database;
+use spinney_document::bson::DocumentBuf;
+use spinney_document::command::{Client, Request, Service};
+
+/// Values that are joined; nothing is a field that is missing.
+const VALUES: [&str; 36] = [
+    "",
+    "null",
+    "0",
+    "1",
+    "1.0",
+    r#"{"$numberLong":"1"}"#,
+    r#"{"$numberDecimal":"1.00"}"#,
+    "1.5",
+    r#"{"$numberDouble":"NaN"}"#,
+    r#"{"$numberDecimal":"NaN"}"#,
+    r#"{"$numberDouble":"-0.0"}"#,
+    r#""""#,
+    r#""a""#,
+    r#""A""#,
+    r#""á""#,
+    r#""b""#,
+    "true",
+    "false",
+    "[]",
+    "[null]",
+    "[1]",
+    "[1,2]",
+    "[[1]]",
+    "[[]]",
+    r#"["a",1,null]"#,
+    r#"[{"x":1},{"x":2}]"#,
+    "{}",
+    r#"{"x":1}"#,
+    r#"{"x":null}"#,
+    r#"{"x":[1,2]}"#,
+    r#"{"$date":{"$numberLong":"5"}}"#,
+    r#"{"$oid":"0102030405060708090a0b0c"}"#,
+    r#"{"$minKey":1}"#,
+    r#"{"$maxKey":1}"#,
+    r#"{"$undefined":true}"#,
+    r#"{"$regularExpression":{"pattern":"a","options":""}}"#,
+];
+
+/// Indexes of which each collection has one, or none.
+const INDEXES: [&str; 17] = [
+    "",
+    r#"{"key":{"b":1},"name":"i"}"#,
+    r#"{"key":{"b":-1},"name":"i"}"#,
+    r#"{"key":{"b":1},"name":"i","sparse":true}"#,
+    r#"{"key":{"b":1},"name":"i","hidden":true}"#,
+    r#"{"key":{"n":"hashed"},"name":"i"}"#,
+    r#"{"key":{"$**":1},"name":"i"}"#,
+    r#"{"key":{"b.$**":1},"name":"i"}"#,
+    r#"{"key":{"b.x":1},"name":"i"}"#,
+    r#"{"key":{"b.x":1,"n":-1},"name":"i","sparse":true}"#,
+    r#"{"key":{"b":1,"n":1},"name":"i"}"#,
+    r#"{"key":{"n":1,"b":1},"name":"i"}"#,
+    r#"{"key":{"b":1},"name":"i","collation":{"locale":"en","strength":1}}"#,
+    r#"{"key":{"b":1},"name":"i","partialFilterExpression":{"b":{"$exists":true}}}"#,
+    r#"{"key":{"b":1},"name":"i","partialFilterExpression":{"n":{"$gt":10}}}"#,
+    r#"{"key":{"b":1},"name":"i","partialFilterExpression":{"b":{"$gte":1}}}"#,
+    r#"{"key":{"n":1,"b":1},"name":"i","partialFilterExpression":{"b":{"$type":"string"}}}"#,
+];
+
+const JOINS: [&str; 16] = [
+    r#"{"$lookup":{"from":"d","localField":"a","foreignField":"b","as":"l"}}"#,
+    r#"{"$lookup":{"from":"d","localField":"a.x","foreignField":"b.x","as":"l"}}"#,
+    r#"{"$lookup":{"from":"d","localField":"a","foreignField":"b.x","as":"l"}}"#,
+    r#"{"$lookup":{"from":"d","localField":"a","foreignField":"b","as":"l","pipeline":[{"$match":{"n":{"$lt":20}}}]}}"#,
+    r#"{"$lookup":{"from":"d","localField":"a","foreignField":"b","as":"l","pipeline":[{"$match":{"b":{"$ne":null}}}]}}"#,
+    r#"{"$lookup":{"from":"d","let":{"a":"$a"},"as":"l","pipeline":[{"$match":{"$expr":{"$eq":["$b","$$a"]}}}]}}"#,
+    r#"{"$lookup":{"from":"d","let":{"a":"$a"},"as":"l","pipeline":[{"$match":{"$expr":{"$gte":["$b","$$a"]}}}]}}"#,
+    r#"{"$lookup":{"from":"d","let":{"a":"$a"},"as":"l","pipeline":[{"$match":{"$expr":{"$lt":["$b","$$a"]},"n":{"$gt":3}}}]}}"#,
+    r#"{"$lookup":{"from":"d","let":{"a":"$a.x"},"as":"l","pipeline":[{"$match":{"$expr":{"$eq":["$b.x","$$a"]}}}]}}"#,
+    r#"{"$lookup":{"from":"d","let":{"a":"$a"},"as":"l","pipeline":[{"$match":{"$expr":{"$and":[{"$eq":["$b","$$a"]},{"$gt":["$n",5]}]}}}]}}"#,
+    r#"{"$graphLookup":{"from":"d","startWith":"$a","connectFromField":"n","connectToField":"b","maxDepth":1,"as":"l"}}"#,
+    r#"{"$graphLookup":{"from":"d","startWith":"$a","connectFromField":"b","connectToField":"b","maxDepth":1,"as":"l"}}"#,
+    r#"{"$graphLookup":{"from":"d","startWith":"$a.x","connectFromField":"b","connectToField":"b.x","maxDepth":0,"as":"l"}}"#,
+    r#"{"$graphLookup":{"from":"d","startWith":"$a","connectFromField":"b","connectToField":"b","maxDepth":0,"as":"l","restrictSearchWithMatch":{"n":{"$gt":10}}}}"#,
+    r#"{"$lookup":{"from":"v","localField":"a","foreignField":"b","as":"l"}}"#,
+    r#"{"$lookup":{"from":"c","localField":"a","foreignField":"a","as":"l"}}"#,
+];
+
+/// Filters of the foreign collection, for updates and deletes.
+const FILTERS: [&str; 22] = [
+    r#"{"b":null}"#,
+    r#"{"b":{"$ne":null}}"#,
+    r#"{"b":{"$exists":false}}"#,
+    r#"{"b":{"$exists":true}}"#,
+    r#"{"b":{"$in":[null,1,"a"]}}"#,
+    r#"{"b":{"$nin":[null,1]}}"#,
+    r#"{"b":{"$in":[[],[1],{"x":1}]}}"#,
+    r#"{"b":{"$gte":1,"$lt":3}}"#,
+    r#"{"b":{"$not":{"$gt":0}}}"#,
+    r#"{"b.x":null}"#,
+    r#"{"b.x":{"$in":[1,null]}}"#,
+    r#"{"b.0":1}"#,
+    r#"{"b":{"$elemMatch":{"$gte":1}}}"#,
+    r#"{"b":{"$elemMatch":{"x":2}}}"#,
+    r#"{"b":{"$size":2}}"#,
+    r#"{"b":{"$type":"string"}}"#,
+    r#"{"b":{"$regex":"^a","$options":"i"}}"#,
+    r#"{"b":{"$all":[1,2]}}"#,
+    r#"{"$or":[{"b":1},{"n":{"$lt":4}}]}"#,
+    r#"{"$nor":[{"b":1},{"b":null}]}"#,
+    r#"{"n":{"$gt":10},"b":"a"}"#,
+    r#"{"b":{"$gte":{"$minKey":1}}}"#,
+];
+
+const COLLATIONS: [&str; 2] = ["", r#","collation":{"locale":"en","strength":1}"#];
+
+fn run(service: &Service, command: &str) -> DocumentBuf {
+    let body = DocumentBuf::from_json(command).unwrap_or_else(|error| panic!("{command}: {error}"));
+    service.run(&Request { database: "app", body: body.view(), sequences: &[], client: &Client::default() })
+}
+
+fn ok(service: &Service, command: &str) -> DocumentBuf {
+    let reply = run(service, command);
+    let text = reply.view().to_json();
+    assert!(text.ends_with(r#""ok":1.0}"#) && !text.contains("writeErrors"), "{command}\n{text}");
+    reply
+}
+
+/// The documents of the first batch; those that are joined in the order of their `_id`.
+fn found(service: &Service, command: &str) -> Vec<String> {
+    let reply = ok(service, command);
+    let cursor = reply.view().get("cursor").unwrap().as_document().unwrap();
+    let batch = cursor.get("firstBatch").unwrap().as_array().unwrap();
+    batch.values().map(|document| document.to_json()).collect()
+}
+
+fn fill(service: &Service, name: &str, field: &str) {
+    let documents = VALUES.iter().enumerate().map(|(number, value)| match *value {
+        "" => format!(r#"{{"_id":{number},"n":{number}}}"#),
+        value => format!(r#"{{"_id":{number},"n":{number},"{field}":{value}}}"#),
+    });
+    let documents: Vec<String> = documents.collect();
+    ok(service, &format!(r#"{{"insert":"{name}","documents":[{}]}}"#, documents.join(",")));
+}
+
+fn service(index: &str) -> Service {
+    let engine =
+        spinney::Database::builder("/db").options(Options::default()).env(SimEnv::new(1).env()).open().unwrap();
+    let service = Service::new(Database::with_engine(engine).unwrap());
+    fill(&service, "c", "a");
+    fill(&service, "d", "b");
+    ok(&service, r#"{"create":"v","viewOn":"d","pipeline":[{"$match":{"n":{"$lt":30}}}]}"#);
+    if !index.is_empty() {
+        ok(&service, &format!(r#"{{"createIndexes":"d","indexes":[{index}]}}"#));
+        ok(&service, &format!(r#"{{"createIndexes":"c","indexes":[{}]}}"#, index.replace(r#""b"#, r#""a"#)));
+    }
+    service
+}
+
+/// What joins give: for each document the ids that it is joined with.
+fn joins(service: &Service) -> Vec<(String, Vec<String>)> {
+    let mut all = Vec::new();
+    for join in JOINS {
+        // A view has the collation that it was made with.
+        let collations = if join.contains(r#""from":"v""#) { &COLLATIONS[..1] } else { &COLLATIONS[..] };
+        for collation in collations {
+            let ids = r#"{"$project":{"l":{"$sortArray":{"input":"$l._id","sortBy":1}}}}"#;
+            let command = format!(
+                r#"{{"aggregate":"c","pipeline":[{join},{ids},{{"$sort":{{"_id":1}}}}],"cursor":{{}}{collation}}}"#
+            );
+            all.push((command.clone(), found(service, &command)));
+        }
+    }
+    all
+}
+
+#[test]
+fn joins_give_the_same_with_each_index() {
+    let plain = joins(&service(INDEXES[0]));
+    assert!(plain.iter().all(|(_, found)| found.len() == VALUES.len()));
+    for index in &INDEXES[1..] {
+        for ((command, expected), (_, joined)) in plain.iter().zip(joins(&service(index))) {
+            for (expected, joined) in expected.iter().zip(&joined) {
+                assert_eq!(joined, expected, "{command}\nwith the index {index}");
+            }
+        }
+    }
+}
+
+/// What updates and deletes by a filter do, each on documents of its own: the reply, and what is there afterwards.
+fn changes(index: &str) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for filter in FILTERS {
+        for collation in COLLATIONS {
+            for what in ["updateMany", "deleteMany", "updateOne", "findAndModify", "moves"] {
+                let service = service(index);
+                let command = match what {
+                    "updateMany" => format!(
+                        r#"{{"update":"d","updates":[{{"q":{filter},"u":{{"$set":{{"z":1}}}},"multi":true{collation}}}]}}"#
+                    ),
+                    // Each document is moved within the index that finds it, and is changed once.
+                    "moves" => format!(
+                        r#"{{"update":"d","updates":[{{"q":{filter},"u":[{{"$set":{{"b":{{"$ifNull":["$z",1.25]}},"z":7,"n":{{"$add":["$n",100]}}}}}}],"multi":true{collation}}}]}}"#
+                    ),
+                    "deleteMany" => format!(r#"{{"delete":"d","deletes":[{{"q":{filter},"limit":0{collation}}}]}}"#),
+                    "updateOne" => format!(
+                        r#"{{"findAndModify":"d","query":{filter},"sort":{{"n":-1}},"update":{{"$inc":{{"n":1000}}}}{collation}}}"#
+                    ),
+                    _ => {
+                        format!(r#"{{"findAndModify":"d","query":{filter},"sort":{{"n":1}},"remove":true{collation}}}"#)
+                    }
+                };
+                let reply = ok(&service, &command).view().to_json();
+                let documents = found(&service, r#"{"find":"d","sort":{"_id":1}}"#);
+                let valid = ok(&service, r#"{"validate":"d"}"#).view().to_json();
+                assert!(valid.contains(r#""valid":true"#), "{command}\nwith the index {index}: {valid}");
+                all.push((command, format!("{reply}\n{}", documents.join("\n"))));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn updates_and_deletes_do_the_same_with_each_index() {
+    let plain = changes(INDEXES[0]);
+    for index in &INDEXES[1..] {
+        for ((command, expected), (_, done)) in plain.iter().zip(changes(index)) {
+            assert_eq!(&done, expected, "{command}\nwith the index {index}");
+        }
+    }
+}
+
+/// Changes of the indexes of a collection, one after the other.
+const CHANGES: [&str; 8] = [
+    r#"{"createIndexes":"d","indexes":[{"key":{"n":1},"name":"n"}]}"#,
+    r#"{"collMod":"d","index":{"name":"i","hidden":true}}"#,
+    r#"{"createIndexes":"d","indexes":[{"key":{"b":1,"n":-1},"name":"j"}]}"#,
+    r#"{"collMod":"d","index":{"name":"i","hidden":false}}"#,
+    r#"{"dropIndexes":"d","index":"j"}"#,
+    r#"{"dropIndexes":"d","index":"i"}"#,
+    r#"{"createIndexes":"d","indexes":[{"key":{"b":1},"name":"i"}]}"#,
+    r#"{"dropIndexes":"d","index":["i","n"]}"#,
+];
+
+#[test]
+fn a_cursor_whose_indexes_change_gives_all_or_says_that_its_plan_was_ended() {
+    for command in [
+        r#"{"find":"d","filter":{"b":{"$gte":0}},"sort":{"b":1,"_id":1}"#,
+        r#"{"find":"d","filter":{"b":{"$in":[1,"a",null]}}"#,
+        r#"{"find":"d","filter":{"$or":[{"b":1},{"n":{"$lt":9}}]}"#,
+        r#"{"find":"d","sort":{"n":-1}"#,
+        r#"{"aggregate":"c","pipeline":[{"$lookup":{"from":"d","localField":"a","foreignField":"b","as":"l"}},{"$set":{"l":{"$size":"$l"}}}]"#,
+    ] {
+        let whole = |service: &Service| match command.starts_with(r#"{"find"#) {
+            true => found(service, &format!("{command}}}")),
+            false => found(service, &format!(r#"{command},"cursor":{{}}}}"#)),
+        };
+        for first in 0..CHANGES.len() {
+            let service = service(INDEXES[1]);
+            let expected = whole(&service);
+            let begin = match command.starts_with(r#"{"find"#) {
+                true => format!(r#"{command},"batchSize":1}}"#),
+                false => format!(r#"{command},"cursor":{{"batchSize":1}}}}"#),
+            };
+            let reply = ok(&service, &begin);
+            let id = |reply: &DocumentBuf| {
+                let cursor = reply.view().get("cursor").unwrap().as_document().unwrap().get("id").unwrap();
+                cursor.as_exact_i64().unwrap()
+            };
+            let batch = |reply: &DocumentBuf| -> Vec<String> {
+                let cursor = reply.view().get("cursor").unwrap().as_document().unwrap();
+                let batch = cursor.get("firstBatch").or(cursor.get("nextBatch")).unwrap().as_array().unwrap();
+                batch.values().map(|document| document.to_json()).collect()
+            };
+            let (mut open, mut read) = (id(&reply), batch(&reply));
+            for change in CHANGES[first..].iter().chain(&[""; 100]) {
+                if open == 0 {
+                    break;
+                }
+                if !change.is_empty() {
+                    // Some are of an index that is not there.
+                    run(&service, change);
+                }
+                let name = &command[command.find(':').unwrap() + 2..][..1];
+                let reply = run(
+                    &service,
+                    &format!(r#"{{"getMore":{{"$numberLong":"{open}"}},"collection":"{name}","batchSize":2}}"#),
+                );
+                if let Some(code) = reply.view().get("code") {
+                    assert_eq!(code.as_exact_i64(), Some(175), "{command}, {change}: {reply:?}");
+                    assert!(change.contains("dropIndexes"), "{command}, {change}: {reply:?}");
+                    read.clear();
+                    break;
+                }
+                (open, read) = (id(&reply), [read, batch(&reply)].concat());
+            }
+            assert!(read.is_empty() || read == expected, "{command} from change {first}\n{read:?}\n{expected:?}");
+        }
+    }
+}
