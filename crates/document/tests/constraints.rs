@@ -1,9 +1,10 @@
-//! Unique keys under threads: documents are inserted, changed, renamed, upserted, replaced and deleted, by statements and
-//! in transactions, while indexes are built, dropped and made unique. While an index is unique no two documents share a
-//! key, and a key that only one thread uses is refused exactly when a document has it.
+//! Unique keys under threads: documents are inserted, changed, renamed, upserted, replaced and deleted, by statements
+//! and in transactions, while indexes are built, dropped and made unique. While an index is unique no two documents
+//! share a key, and a key that only one thread uses is refused exactly when a document has it.
 //!
-//! It would not see that a key that several threads use is refused without a reason. `SPINNEY_CONSTRAINTS` says how many
-//! rounds are played, `SPINNEY_CONSTRAINTS_FROM` the first: it decides what each thread does, not how they take turns.
+//! It would not see that a key that several threads use is refused without a reason. `SPINNEY_CONSTRAINTS` says how
+//! many rounds are played, `SPINNEY_CONSTRAINTS_FROM` the first: it decides what each thread does, not how they take
+//! turns.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -172,7 +172,7 @@ fn a_cursor_that_is_cut_anywhere_gives_what_it_gives_at_once() {
             assert_eq!(cut, whole, "{command} in batches of {size}");
         }
         // An empty first batch opens the cursor alone.
-        let (cut, lengths) = read(&service, command, &mut [0, 1, 2, 3, 5, 8, 13].into_iter().cycle().map(|size| size));
+        let (cut, lengths) = read(&service, command, &mut [0, 1, 2, 3, 5, 8, 13].into_iter().cycle());
         assert_eq!((cut, lengths[0]), (whole, 0), "{command} in growing batches");
     }
 }

@@ -1,6 +1,6 @@
-//! An index never changes what is joined, updated or deleted: `$lookup`, `$graphLookup`, `$merge`, updates and deletes give
-//! with each kind of index what they give without; and a cursor whose index changes between its batches gives all, or
-//! says that its plan was ended.
+//! An index never changes what is joined, updated or deleted: `$lookup`, `$graphLookup`, updates and deletes give with
+//! each kind of index what they give without; and a cursor whose index changes between its batches gives all, or says
+//! that its plan was ended.
 //!
 //! It would not see what is wrong with and without indexes alike: that is for the golden scripts.
 

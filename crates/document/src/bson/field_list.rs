@@ -11,6 +11,7 @@ pub(crate) struct FieldList<N, V> {
     fields: Vec<(N, V)>,
     /// The places of all names, when there are more than [`FEW`]. Boxed, because there are as many short lists as
     /// values in a document that is taken apart.
+    #[expect(clippy::box_collection, reason = "a table is six words long, and few lists have one")]
     places: Option<Box<HashMap<Box<[u8]>, usize>>>,
 }
 
