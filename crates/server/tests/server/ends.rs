@@ -8,7 +8,7 @@ use std::thread::scope;
 use spinney_document::bson::DocumentBuf;
 
 use super::client::{Client, TestServer, cursor, number};
-use super::waits::{in_session, operation, until};
+use super::waits::{comes, in_session, operation, until};
 
 type Connection = Client<std::net::TcpStream>;
 
@@ -62,16 +62,24 @@ fn release(mut holder: Holder) {
     holder.client.ok("admin", &format!(r#"{{"abortTransaction": 1, {}}}"#, holder.session));
 }
 
+/// Makes a collection.
+fn fill(client: &mut Connection, name: &str) {
+    if name == "tail" {
+        client.ok("app", r#"{"create": "tail", "capped": true, "size": 100000}"#);
+        client.ok("app", r#"{"insert": "tail", "documents": [{"_id": 1}]}"#);
+        return;
+    }
+    let documents: Vec<String> = (1..=300).map(|id| format!(r#"{{"_id": {id}, "n": {}}}"#, id % 7)).collect();
+    client.ok("app", &format!(r#"{{"insert": "{name}", "documents": [{}]}}"#, documents.join(",")));
+    if name == "other" {
+        client.ok("app", r#"{"createIndexes": "other", "indexes": [{"key": {"n": 1}, "name": "n"}]}"#);
+    }
+}
+
 fn server() -> TestServer {
     let server = TestServer::new(|_| {});
     let mut client = server.client();
-    let documents: Vec<String> = (1..=300).map(|id| format!(r#"{{"_id": {id}, "n": {}}}"#, id % 7)).collect();
-    for name in ["held", "other"] {
-        client.ok("app", &format!(r#"{{"insert": "{name}", "documents": [{}]}}"#, documents.join(",")));
-    }
-    client.ok("app", r#"{"create": "tail", "capped": true, "size": 100000}"#);
-    client.ok("app", r#"{"insert": "tail", "documents": [{"_id": 1}]}"#);
-    client.ok("app", r#"{"createIndexes": "other", "indexes": [{"key": {"n": 1}, "name": "n"}]}"#);
+    ["held", "other", "tail"].iter().for_each(|name| fill(&mut client, name));
     drop(client);
     until(|| Held::by(&server).connections == 0);
     server
@@ -86,14 +94,8 @@ fn connected(server: &TestServer) -> Connection {
 
 /// What is held is what was held before, and others write to all that was in use.
 fn check(server: &TestServer, before: Held, what: &str) {
-    let mut now = before;
-    let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        until(|| {
-            now = Held::by(server);
-            now == before
-        });
-    }));
-    assert!(waited.is_ok(), "{what}: {now:?} is held, and before {before:?}");
+    let is_free = comes(|| Held::by(server) == before);
+    assert!(is_free, "{what}: {:?} is held, and before {before:?}", Held::by(server));
     let mut other = server.client();
     for name in ["held", "other"] {
         let update = r#""updates": [{"q": {}, "u": {"$inc": {"n": 0, "m": 1}}, "multi": true}], "maxTimeMS": 3000"#;
@@ -208,9 +210,8 @@ fn a_cursor_that_is_ended_holds_nothing() {
         let is_snapshot = command.contains("snapshot");
         // A snapshot that a session reads is kept for others at its time.
         let mut before = Held::by(&server);
-        for ending in
-            ["killCursors", "endSessions", "killSessions", "killAllSessions", "getMore", "error", "drop", "leaving"]
-        {
+        let own = if name == "tail" { "leaving" } else { "end" };
+        for ending in ["killCursors", "endSessions", "killSessions", "killAllSessions", "error", own, "drop"] {
             let what = format!("{command} ended by {ending}");
             let mut worker = server.client();
             let reply = worker.ok("app", &format!(r#"{command}, {SESSION}}}"#));
@@ -219,39 +220,34 @@ fn a_cursor_that_is_ended_holds_nothing() {
             let counted = Held::by(&server);
             assert_eq!(counted.cursors, before.cursors + 1, "{what}");
             let more = format!(r#"{{"getMore": {{"$numberLong": "{id}"}}, "collection": "{name}", {SESSION}"#);
+            let kill = format!(r#"{{"killCursors": "{name}", "cursors": [{{"$numberLong": "{id}"}}]}}"#);
             match ending {
-                "killCursors" => drop(
-                    client
-                        .ok("app", &format!(r#"{{"killCursors": "{name}", "cursors": [{{"$numberLong": "{id}"}}]}}"#)),
-                ),
-                "endSessions" => drop(client.ok("admin", &format!(r#"{{"endSessions": [{lsid}]}}"#))),
-                "killSessions" => drop(client.ok("admin", &format!(r#"{{"killSessions": [{lsid}]}}"#))),
+                "killCursors" => drop(client.ok("app", &kill)),
+                "endSessions" | "killSessions" => drop(client.ok("admin", &format!(r#"{{"{ending}": [{lsid}]}}"#))),
                 "killAllSessions" => drop(client.ok("admin", r#"{"killAllSessions": []}"#)),
-                "getMore" if name == "other" => {
-                    while cursor(&worker.ok("app", &format!(r#"{more}, "batchSize": 100000}}"#))) != 0 {}
-                }
+                "end" => while cursor(&worker.ok("app", &format!(r#"{more}, "batchSize": 100000}}"#))) != 0 {},
                 "error" => {
                     // Of another collection: the cursor stays, and is killed.
                     let wrong = more.replace(name, "held");
                     assert!(number(&worker.json("app", &format!("{wrong}}}")), "ok") == 0, "{what}");
-                    worker
-                        .ok("app", &format!(r#"{{"killCursors": "{name}", "cursors": [{{"$numberLong": "{id}"}}]}}"#));
+                    worker.ok("app", &kill);
                 }
-                "leaving" if name == "tail" => {
+                "leaving" => {
                     let waits = format!(r#"{more}, "maxTimeMS": 30000, "comment": "waits"}}"#);
                     worker.send_command("app", DocumentBuf::from_json(&waits).unwrap().view(), false, false);
                     until(|| operation(&mut client, "waits").is_some());
                     drop(worker.stream.shutdown(std::net::Shutdown::Both));
                     until(|| operation(&mut client, "waits").is_none());
-                    client.json(
-                        "app",
-                        &format!(r#"{{"killCursors": "{name}", "cursors": [{{"$numberLong": "{id}"}}]}}"#),
-                    );
+                    client.json("app", &kill);
                 }
-                _ => drop(
-                    client
-                        .ok("app", &format!(r#"{{"killCursors": "{name}", "cursors": [{{"$numberLong": "{id}"}}]}}"#)),
-                ),
+                _ => {
+                    client.ok("app", &format!(r#"{{"drop": "{name}"}}"#));
+                    // A stage that has read all goes on.
+                    while worker.json("app", &format!("{more}}}")).view().get("cursor").is_some_and(|cursor| {
+                        cursor.as_document().unwrap().get("id").unwrap().as_exact_i64() != Some(0)
+                    }) {}
+                    fill(&mut client, name);
+                }
             }
             drop(worker);
             if is_snapshot {

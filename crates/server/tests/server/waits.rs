@@ -55,12 +55,20 @@ pub(crate) fn operation(client: &mut Client<std::net::TcpStream>, comment: &str)
     found.and_then(|found| found.as_document()?.get("opid")?.as_exact_i64())
 }
 
-pub(crate) fn until(mut done: impl FnMut() -> bool) {
+/// Whether something comes in time.
+pub(crate) fn comes(mut done: impl FnMut() -> bool) -> bool {
     let began = Instant::now();
     while !done() {
-        assert!(began.elapsed() < SOON * 3, "it takes too long");
+        if began.elapsed() >= SOON * 3 {
+            return false;
+        }
         thread::sleep(Duration::from_millis(10));
     }
+    true
+}
+
+pub(crate) fn until(done: impl FnMut() -> bool) {
+    assert!(comes(done), "it takes too long");
 }
 
 const UPDATE: &str = r#"{"update": "a", "updates": [{"q": {"_id": 1}, "u": {"$set": {"by": "statement"}}}]"#;

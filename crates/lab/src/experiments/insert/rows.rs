@@ -27,11 +27,12 @@ const PRICE_MAX: u32 = 500;
 const ROW_PERIOD_US: u64 = 10;
 
 const COLUMN_BYTES: usize = 24;
+
 /// Bytes of an entry in each of [`INDEXES`].
 pub(super) const ENTRY_BYTES: [usize; 3] = [20, 20, 24];
 
-/// Bytes of the longest entry.
-pub(super) const ENTRY_BYTES_MAX: usize = 24;
+/// Bytes of the longest entry, which is the last.
+pub(super) const ENTRY_BYTES_MAX: usize = ENTRY_BYTES[2];
 
 /// Makes rows; the same seed and primary key give the same row, in any order and on any thread.
 #[derive(Debug)]

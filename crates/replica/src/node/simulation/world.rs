@@ -10,6 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{Batch, Database, Durability, Layout, Options, Prepared, TableId, TableOptions};
+use spinney_testkit::rng::Rng;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout};
@@ -57,7 +58,7 @@ pub(crate) struct World {
 }
 
 struct State {
-    random: u64,
+    random: Rng,
     members: Vec<Option<Running>>,
     /// The directions of links that are cut: from, to.
     cut: BTreeSet<(usize, usize)>,
@@ -75,13 +76,9 @@ pub(crate) struct Running {
 }
 
 impl World {
-    /// A number below `end`. SplitMix64 (Steele, Lea and Flood 2014).
+    /// A number below `end`.
     fn below(&self, end: u64) -> u64 {
-        let mut state = self.state.lock();
-        state.random = state.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state.random ^ (state.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
+        self.state.lock().random.number() % end
     }
 
     fn millis(&self, end: u64) -> Duration {
@@ -503,7 +500,7 @@ pub(crate) fn within<T>(seed: u64, members: Option<usize>, play: impl AsyncFnOnc
     let machines: Vec<_> =
         (0..count).map(|at| SimEnv::new(seed.wrapping_mul(31) + u64::try_from(at).unwrap())).collect();
     let members = (0..count).map(|_| None).collect();
-    let state = State { random: seed, members, cut: BTreeSet::new(), lost: 0, bytes_max: usize::MAX };
+    let state = State { random: Rng::new(seed), members, cut: BTreeSet::new(), lost: 0, bytes_max: usize::MAX };
     // From a few entries to all of them.
     let log_cache_bytes = 1 << (10 + seed % 8);
     let world = Arc::new(World { machines, log_cache_bytes, state: Mutex::new(state) });

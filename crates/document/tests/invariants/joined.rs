@@ -4,13 +4,12 @@
 //!
 //! It would not see what is wrong with and without indexes alike: that is for the golden scripts.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-use spinney::Options;
 use spinney::env::sim::SimEnv;
-use spinney_document::Database;
-use spinney_document::bson::DocumentBuf;
-use spinney_document::command::{Client, Request, Service};
+use spinney_document::command::Service;
+
+use super::service::{batch, json, more, ok, open, sized};
+
+const MEMORY_BYTES: u64 = 64 << 20;
 
 /// Values that are joined; nothing is a field that is missing.
 const VALUES: [&str; 36] = [
@@ -120,24 +119,9 @@ const FILTERS: [&str; 22] = [
 
 const COLLATIONS: [&str; 2] = ["", r#","collation":{"locale":"en","strength":1}"#];
 
-fn run(service: &Service, command: &str) -> DocumentBuf {
-    let body = DocumentBuf::from_json(command).unwrap_or_else(|error| panic!("{command}: {error}"));
-    service.run(&Request { database: "app", body: body.view(), sequences: &[], client: &Client::default() })
-}
-
-fn ok(service: &Service, command: &str) -> DocumentBuf {
-    let reply = run(service, command);
-    let text = reply.view().to_json();
-    assert!(text.ends_with(r#""ok":1.0}"#) && !text.contains("writeErrors"), "{command}\n{text}");
-    reply
-}
-
-/// The documents of the first batch; those that are joined in the order of their `_id`.
+/// The documents of a command that all fit into its first batch.
 fn found(service: &Service, command: &str) -> Vec<String> {
-    let reply = ok(service, command);
-    let cursor = reply.view().get("cursor").unwrap().as_document().unwrap();
-    let batch = cursor.get("firstBatch").unwrap().as_array().unwrap();
-    batch.values().map(|document| document.to_json()).collect()
+    batch(&ok(service, command)).1
 }
 
 fn fill(service: &Service, name: &str, field: &str) {
@@ -149,10 +133,10 @@ fn fill(service: &Service, name: &str, field: &str) {
     ok(service, &format!(r#"{{"insert":"{name}","documents":[{}]}}"#, documents.join(",")));
 }
 
-fn service(index: &str) -> Service {
-    let engine =
-        spinney::Database::builder("/db").options(Options::default()).env(SimEnv::new(1).env()).open().unwrap();
-    let service = Service::new(Database::with_engine(engine).unwrap());
+/// A machine with the database of the tests, of which each takes a copy.
+fn machine(index: &str) -> SimEnv {
+    let machine = SimEnv::new(1);
+    let service = open(&machine, MEMORY_BYTES);
     fill(&service, "c", "a");
     fill(&service, "d", "b");
     ok(&service, r#"{"create":"v","viewOn":"d","pipeline":[{"$match":{"n":{"$lt":30}}}]}"#);
@@ -160,7 +144,12 @@ fn service(index: &str) -> Service {
         ok(&service, &format!(r#"{{"createIndexes":"d","indexes":[{index}]}}"#));
         ok(&service, &format!(r#"{{"createIndexes":"c","indexes":[{}]}}"#, index.replace(r#""b"#, r#""a"#)));
     }
-    service
+    drop(service);
+    machine
+}
+
+fn copy_of(machine: &SimEnv) -> Service {
+    open(&machine.fork(), MEMORY_BYTES)
 }
 
 /// What joins give: for each document the ids that it is joined with.
@@ -182,10 +171,10 @@ fn joins(service: &Service) -> Vec<(String, Vec<String>)> {
 
 #[test]
 fn joins_give_the_same_with_each_index() {
-    let plain = joins(&service(INDEXES[0]));
+    let plain = joins(&copy_of(&machine(INDEXES[0])));
     assert!(plain.iter().all(|(_, found)| found.len() == VALUES.len()));
     for index in &INDEXES[1..] {
-        for ((command, expected), (_, joined)) in plain.iter().zip(joins(&service(index))) {
+        for ((command, expected), (_, joined)) in plain.iter().zip(joins(&copy_of(&machine(index)))) {
             for (expected, joined) in expected.iter().zip(&joined) {
                 assert_eq!(joined, expected, "{command}\nwith the index {index}");
             }
@@ -195,21 +184,21 @@ fn joins_give_the_same_with_each_index() {
 
 /// What updates and deletes by a filter do, each on documents of its own: the reply, and what is there afterwards.
 fn changes(index: &str) -> Vec<(String, String)> {
-    let mut all = Vec::new();
+    let (machine, mut all) = (machine(index), Vec::new());
     for filter in FILTERS {
         for collation in COLLATIONS {
-            for what in ["updateMany", "deleteMany", "updateOne", "findAndModify", "moves"] {
-                let service = service(index);
+            for what in ["update", "delete", "findAndUpdate", "findAndRemove", "move"] {
+                let service = copy_of(&machine);
                 let command = match what {
-                    "updateMany" => format!(
+                    "update" => format!(
                         r#"{{"update":"d","updates":[{{"q":{filter},"u":{{"$set":{{"z":1}}}},"multi":true{collation}}}]}}"#
                     ),
                     // Each document is moved within the index that finds it, and is changed once.
-                    "moves" => format!(
+                    "move" => format!(
                         r#"{{"update":"d","updates":[{{"q":{filter},"u":[{{"$set":{{"b":{{"$ifNull":["$z",1.25]}},"z":7,"n":{{"$add":["$n",100]}}}}}}],"multi":true{collation}}}]}}"#
                     ),
-                    "deleteMany" => format!(r#"{{"delete":"d","deletes":[{{"q":{filter},"limit":0{collation}}}]}}"#),
-                    "updateOne" => format!(
+                    "delete" => format!(r#"{{"delete":"d","deletes":[{{"q":{filter},"limit":0{collation}}}]}}"#),
+                    "findAndUpdate" => format!(
                         r#"{{"findAndModify":"d","query":{filter},"sort":{{"n":-1}},"update":{{"$inc":{{"n":1000}}}}{collation}}}"#
                     ),
                     _ => {
@@ -251,55 +240,36 @@ const CHANGES: [&str; 8] = [
 
 #[test]
 fn a_cursor_whose_indexes_change_gives_all_or_says_that_its_plan_was_ended() {
+    let machine = machine(INDEXES[1]);
     for command in [
-        r#"{"find":"d","filter":{"b":{"$gte":0}},"sort":{"b":1,"_id":1}"#,
-        r#"{"find":"d","filter":{"b":{"$in":[1,"a",null]}}"#,
-        r#"{"find":"d","filter":{"$or":[{"b":1},{"n":{"$lt":9}}]}"#,
-        r#"{"find":"d","sort":{"n":-1}"#,
-        r#"{"aggregate":"c","pipeline":[{"$lookup":{"from":"d","localField":"a","foreignField":"b","as":"l"}},{"$set":{"l":{"$size":"$l"}}}]"#,
+        r#"{"find":"d","filter":{"b":{"$gte":0}},"sort":{"b":1,"_id":1}}"#,
+        r#"{"find":"d","filter":{"b":{"$in":[1,"a",null]}}}"#,
+        r#"{"find":"d","filter":{"$or":[{"b":1},{"n":{"$lt":9}}]}}"#,
+        r#"{"find":"d","sort":{"n":-1}}"#,
+        r#"{"aggregate":"c","pipeline":[{"$lookup":{"from":"d","localField":"a","foreignField":"b","as":"l"}},{"$set":{"l":{"$size":"$l"}}}],"cursor":{}}"#,
     ] {
-        let whole = |service: &Service| match command.starts_with(r#"{"find"#) {
-            true => found(service, &format!("{command}}}")),
-            false => found(service, &format!(r#"{command},"cursor":{{}}}}"#)),
-        };
+        let name = &command[command.find(':').unwrap() + 2..][..1];
         for first in 0..CHANGES.len() {
-            let service = service(INDEXES[1]);
-            let expected = whole(&service);
-            let begin = match command.starts_with(r#"{"find"#) {
-                true => format!(r#"{command},"batchSize":1}}"#),
-                false => format!(r#"{command},"cursor":{{"batchSize":1}}}}"#),
-            };
-            let reply = ok(&service, &begin);
-            let id = |reply: &DocumentBuf| {
-                let cursor = reply.view().get("cursor").unwrap().as_document().unwrap().get("id").unwrap();
-                cursor.as_exact_i64().unwrap()
-            };
-            let batch = |reply: &DocumentBuf| -> Vec<String> {
-                let cursor = reply.view().get("cursor").unwrap().as_document().unwrap();
-                let batch = cursor.get("firstBatch").or(cursor.get("nextBatch")).unwrap().as_array().unwrap();
-                batch.values().map(|document| document.to_json()).collect()
-            };
-            let (mut open, mut read) = (id(&reply), batch(&reply));
+            let service = copy_of(&machine);
+            let expected = found(&service, command);
+            let (mut id, mut read) = batch(&ok(&service, &sized(command, 1)));
             for change in CHANGES[first..].iter().chain(&[""; 100]) {
-                if open == 0 {
+                if id == 0 {
                     break;
                 }
                 if !change.is_empty() {
                     // Some are of an index that is not there.
-                    run(&service, change);
+                    json(&service, change);
                 }
-                let name = &command[command.find(':').unwrap() + 2..][..1];
-                let reply = run(
-                    &service,
-                    &format!(r#"{{"getMore":{{"$numberLong":"{open}"}},"collection":"{name}","batchSize":2}}"#),
-                );
+                let reply = more(&service, id, name, 2);
                 if let Some(code) = reply.view().get("code") {
                     assert_eq!(code.as_exact_i64(), Some(175), "{command}, {change}: {reply:?}");
                     assert!(change.contains("dropIndexes"), "{command}, {change}: {reply:?}");
                     read.clear();
                     break;
                 }
-                (open, read) = (id(&reply), [read, batch(&reply)].concat());
+                let (next, documents) = batch(&reply);
+                (id, read) = (next, [read, documents].concat());
             }
             assert!(read.is_empty() || read == expected, "{command} from change {first}\n{read:?}\n{expected:?}");
         }

@@ -3,60 +3,26 @@
 //!
 //! It would not see what a cut does beside changes by others, nor plans that differ between the whole and its pieces.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::fmt::Write as _;
 
-use spinney::Options;
 use spinney::env::sim::SimEnv;
-use spinney_document::Database;
 use spinney_document::bson::{DocumentBuf, DocumentBuilder};
-use spinney_document::command::{Client, Request, Service};
+use spinney_document::command::Service;
+
+use super::service::{batch, json, more, ok, open, run, sized};
 
 /// The most bytes that the documents of a batch have, as in MongoDB; one document always fits.
 const BATCH_BYTES: usize = 16 << 20;
 
 fn service() -> Service {
-    let options = Options::default().memory_bytes(256 << 20);
-    let engine = spinney::Database::builder("/db").options(options).env(SimEnv::new(1).env()).open().unwrap();
-    Service::new(Database::with_engine(engine).unwrap())
-}
-
-fn run(service: &Service, command: &DocumentBuf) -> DocumentBuf {
-    let client = Client::default();
-    let name = command.view().first().unwrap().name.to_str_lossy().into_owned();
-    let database = if name == "bulkWrite" { "admin" } else { "app" };
-    service.run(&Request { database, body: command.view(), sequences: &[], client: &client })
-}
-
-fn run_json(service: &Service, command: &str) -> DocumentBuf {
-    run(service, &DocumentBuf::from_json(command).unwrap_or_else(|error| panic!("{command}: {error}")))
-}
-
-/// Runs a command that must succeed.
-fn ok(service: &Service, command: &str) {
-    let reply = run_json(service, command).view().to_json();
-    assert!(reply.ends_with(r#""ok":1.0}"#) && !reply.contains("writeErrors"), "{command}\n{reply}");
-}
-
-/// The id of a cursor and the documents of its batch.
-fn batch(reply: &DocumentBuf) -> (i64, Vec<String>) {
-    let cursor = reply.view().get("cursor").unwrap_or_else(|| panic!("{reply:?}"));
-    let cursor = cursor.as_document().unwrap();
-    let documents = cursor.get("firstBatch").or(cursor.get("nextBatch")).unwrap().as_array().unwrap();
-    let id = cursor.get("id").unwrap().as_exact_i64().unwrap();
-    (id, documents.values().map(|document| document.to_json()).collect())
+    open(&SimEnv::new(1), 256 << 20)
 }
 
 /// All documents of a command whose cursor is cut into batches of these sizes, and how large the batches were.
 fn read(service: &Service, command: &str, sizes: &mut dyn Iterator<Item = usize>) -> (Vec<String>, Vec<usize>) {
     let size = sizes.next().unwrap();
-    // A find has its size beside the others, all other commands in a document.
-    let begin = match command.strip_suffix(r#""cursor":{}}"#) {
-        Some(front) => format!(r#"{front}"cursor":{{"batchSize":{size}}}}}"#),
-        None => format!(r#"{},"batchSize":{size}}}"#, command.strip_suffix('}').unwrap()),
-    };
-    let (mut id, mut documents) = batch(&run_json(service, &begin));
+    let begin = sized(command, size);
+    let (mut id, mut documents) = batch(&json(service, &begin));
     assert!(documents.len() <= size, "{begin}");
     let collection = |reply: &DocumentBuf| {
         let cursor = reply.view().get("cursor").unwrap();
@@ -65,11 +31,10 @@ fn read(service: &Service, command: &str, sizes: &mut dyn Iterator<Item = usize>
     };
     let (mut lengths, opened) = (vec![documents.len()], id);
     // The name of the collection is the same for each cursor of a command.
-    let name = if id == 0 { String::new() } else { collection(&run_json(service, &begin)) };
+    let name = if id == 0 { String::new() } else { collection(&json(service, &begin)) };
     while id != 0 {
         let size = sizes.next().unwrap();
-        let more = format!(r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"{name}","batchSize":{size}}}"#);
-        let (next, batch) = batch(&run_json(service, &more));
+        let (next, batch) = batch(&more(service, id, &name, size));
         assert!(next == id || next == 0, "{command}");
         assert!(size == 0 || batch.len() <= size, "{command}: {} of {size}", batch.len());
         assert!(next == 0 || !batch.is_empty(), "{command}: nothing, and not the end");
@@ -78,8 +43,7 @@ fn read(service: &Service, command: &str, sizes: &mut dyn Iterator<Item = usize>
         id = next;
     }
     if opened != 0 {
-        let more = format!(r#"{{"getMore":{{"$numberLong":"{opened}"}},"collection":"{name}"}}"#);
-        let gone = run_json(service, &more).view().to_json();
+        let gone = more(service, opened, &name, 1).view().to_json();
         assert!(gone.contains(r#""code":43,"#), "{command}: it has ended\n{gone}");
     }
     (documents, lengths)
@@ -264,22 +228,22 @@ fn statements_of_which_some_were_done_before_give_what_they_give_at_once() {
         );
         service
     };
-    let documents = |service: &Service| batch(&run_json(service, r#"{"find":"c","sort":{"_id":1}}"#)).1;
+    let documents = |service: &Service| batch(&json(service, r#"{"find":"c","sort":{"_id":1}}"#)).1;
     let lists: [(&str, &[&str]); 4] =
         [("insert", &INSERTS), ("update", &UPDATES), ("delete", &DELETES), ("bulkWrite", &OPERATIONS)];
     for (name, list) in lists {
         for ordered in [true, false] {
             let whole = prepared();
             let all = statements(name, list, list.len(), ordered);
-            let reply = run_json(&whole, &all);
+            let reply = json(&whole, &all);
             let expected = (said(&reply), documents(&whole));
             for first in 1..=list.len() {
                 let cut = prepared();
-                run_json(&cut, &statements(name, list, first, ordered));
-                let reply = run_json(&cut, &all);
+                json(&cut, &statements(name, list, first, ordered));
+                let reply = json(&cut, &all);
                 assert_eq!((said(&reply), documents(&cut)), expected, "{name}, ordered {ordered}, {first} before");
                 // And once more, when all is done.
-                let reply = run_json(&cut, &all);
+                let reply = json(&cut, &all);
                 assert_eq!((said(&reply), documents(&cut)), expected, "{name}, ordered {ordered}, {first}, again");
             }
         }

@@ -6,23 +6,24 @@
 //! many rounds are played, `SPINNEY_CONSTRAINTS_FROM` the first: it decides what each thread does, not how they take
 //! turns.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
 
 use spinney::Options;
 use spinney_document::Database;
 use spinney_document::bson::{DocumentBuf, Value};
-use spinney_document::command::{Client, Request, Service};
+use spinney_document::command::Service;
 use spinney_testkit::parallel::count_from_env;
+use spinney_testkit::rng::Rng;
+
+use super::service::json;
 
 const WRITERS: u64 = 3;
 const STEPS: usize = 150;
 /// Keys that all threads use, and those that each has for itself.
-const SHARED: u64 = 12;
-const OWN: u64 = 8;
+const SHARED: usize = 12;
+const OWN: usize = 8;
 
 const DUPLICATE_KEY: i64 = 11_000;
 
@@ -33,24 +34,6 @@ const INDEXES: [(&str, &str); 4] = [
     ("m", r#"{"key": {"m": 1}, "name": "m", "sparse": true"#),
     ("c", r#"{"key": {"c": 1, "k": -1}, "name": "c", "partialFilterExpression": {"c": {"$exists": true}}"#),
 ];
-
-/// Pseudo-random numbers: SplitMix64 (Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
-
-fn run(service: &Service, command: &str) -> DocumentBuf {
-    let body = DocumentBuf::from_json(command).unwrap_or_else(|error| panic!("{command}: {error}"));
-    let database = if command.contains("Transaction\": 1") { "admin" } else { "app" };
-    service.run(&Request { database, body: body.view(), sequences: &[], client: &Client::default() })
-}
 
 /// The code of the error of a command or its only statement, and the first field of the key that was refused.
 fn refused(reply: &DocumentBuf) -> Option<(i64, String)> {
@@ -67,7 +50,7 @@ fn refused(reply: &DocumentBuf) -> Option<(i64, String)> {
 struct Writer<'s> {
     service: &'s Service,
     number: u64,
-    random: Random,
+    random: Rng,
     documents: BTreeMap<u64, Option<u64>>,
     next: u64,
     transactions: u64,
@@ -76,18 +59,18 @@ struct Writer<'s> {
 impl Writer<'_> {
     /// Fields with keys that other threads use as well; half of them are strings or arrays.
     fn shared(&mut self) -> String {
-        let value = self.random.below(SHARED);
-        let text = ["x", "X", "é", "E", "y", "z", "ä", "a", "b", "c", "d", "ö"][usize::try_from(value).unwrap()];
-        match self.random.below(4) {
+        let value = self.random.in_range(0..SHARED);
+        let text = ["x", "X", "é", "E", "y", "z", "ä", "a", "b", "c", "d", "ö"][value];
+        match self.random.in_range(0..4) {
             0 => format!(r#""k": {value}"#),
             1 => format!(r#""s": "{text}""#),
-            2 => format!(r#""m": [{value}, {}, {value}]"#, value + 100 * (1 + self.number)),
+            2 => format!(r#""m": [{value}, {}, {value}]"#, value + 100 * (1 + usize::try_from(self.number).unwrap())),
             _ => format!(r#""c": {}, "k": {value}"#, value % 3),
         }
     }
 
     fn own(&mut self) -> u64 {
-        1000 * (self.number + 1) + self.random.below(OWN)
+        1000 * (self.number + 1) + u64::try_from(self.random.in_range(0..OWN)).unwrap()
     }
 
     fn has(&self, key: u64) -> bool {
@@ -96,8 +79,8 @@ impl Writer<'_> {
 
     /// Some document of the thread.
     fn any(&mut self) -> Option<u64> {
-        let at = self.random.below(u64::try_from(self.documents.len().max(1)).unwrap());
-        self.documents.keys().nth(usize::try_from(at).unwrap()).copied()
+        let at = self.random.in_range(0..self.documents.len().max(1));
+        self.documents.keys().nth(at).copied()
     }
 
     /// Checks what became of a statement that gives the document `id` the key `own`; whether it was done.
@@ -120,17 +103,17 @@ impl Writer<'_> {
 
     fn step(&mut self) {
         let (shared, own) = (self.shared(), self.own());
-        let Some(id) = self.any().filter(|_| self.random.below(5) > 0) else { return self.insert(&shared, own) };
+        let Some(id) = self.any().filter(|_| self.random.chance(80)) else { return self.insert(&shared, own) };
         let whole = |text: &str| format!(r#"{{"update": "c", "updates": [{{"q": {{"_id": {id}}}, "u": {text}}}]}}"#);
         let before = self.documents[&id];
-        let (command, after) = match self.random.below(9) {
+        let (command, after) = match self.random.in_range(0..9) {
             0 => (whole(&format!(r#"{{"$set": {{"p": {own}}}}}"#)), Some(own)),
             1 => (whole(&format!(r#"{{"$set": {{{shared}}}}}"#)), before),
             2 => (whole(&format!(r#"{{"$set": {{"p": {own}, {shared}}}}}"#)), Some(own)),
             3 => (whole(r#"{"$unset": {"p": 1, "k": 1, "s": 1, "m": 1, "c": 1}}"#), None),
             4 => (whole(&format!(r#"{{"p": {own}, {shared}}}"#)), Some(own)),
             5 => {
-                let reply = run(self.service, &whole(&format!(r#"{{"$set": {{"q": {own}}}, "$unset": {{"p": 1}}}}"#)));
+                let reply = json(self.service, &whole(&format!(r#"{{"$set": {{"q": {own}}}, "$unset": {{"p": 1}}}}"#)));
                 assert!(self.judged("a value to rename", &reply, id, None));
                 self.documents.insert(id, None);
                 (whole(r#"{"$rename": {"q": "p"}}"#), Some(own))
@@ -140,13 +123,13 @@ impl Writer<'_> {
                 (format!(r#"{{"findAndModify": "c", "query": {{"_id": {id}}}, "update": {update}}}"#), Some(own))
             }
             7 => {
-                run(self.service, &format!(r#"{{"delete": "c", "deletes": [{{"q": {{"_id": {id}}}, "limit": 1}}]}}"#));
+                json(self.service, &format!(r#"{{"delete": "c", "deletes": [{{"q": {{"_id": {id}}}, "limit": 1}}]}}"#));
                 self.documents.remove(&id);
                 return;
             }
             _ => return self.swap(id),
         };
-        let reply = run(self.service, &command);
+        let reply = json(self.service, &command);
         // What has the key already is not changed.
         if self.judged(&command, &reply, id, after) {
             self.documents.insert(id, after);
@@ -157,14 +140,14 @@ impl Writer<'_> {
     fn insert(&mut self, shared: &str, own: u64) {
         let id = 1_000_000 * (self.number + 1) + self.next;
         self.next += 1;
-        let is_upsert = self.random.below(2) == 0 && !self.has(own);
+        let is_upsert = self.random.chance(50) && !self.has(own);
         let command = if is_upsert {
             let update = format!(r#"{{"$setOnInsert": {{"_id": {id}, {shared}}}}}"#);
             format!(r#"{{"update": "c", "updates": [{{"q": {{"p": {own}}}, "u": {update}, "upsert": true}}]}}"#)
         } else {
             format!(r#"{{"insert": "c", "documents": [{{"_id": {id}, "p": {own}, {shared}}}]}}"#)
         };
-        let reply = run(self.service, &command);
+        let reply = json(self.service, &command);
         if self.judged(&command, &reply, id, Some(own)) {
             self.documents.insert(id, Some(own));
         }
@@ -186,16 +169,16 @@ impl Writer<'_> {
         };
         for (id, update) in [(first, set(None)), (second, set(keys.0)), (first, set(keys.1))] {
             let updates = format!(r#""updates": [{{"q": {{"_id": {id}}}, "u": {update}}}]"#);
-            let reply = run(self.service, &format!(r#"{{"update": "c", {updates}, {session}{starts}}}"#));
+            let reply = json(self.service, &format!(r#"{{"update": "c", {updates}, {session}{starts}}}"#));
             starts = "";
             if let Some((code, _)) = refused(&reply) {
                 // A change of an index came between, or waits.
                 assert!([112, 24, 251].contains(&code), "{reply:?}");
-                run(self.service, &format!(r#"{{"abortTransaction": 1, {session}}}"#));
+                json(self.service, &format!(r#"{{"abortTransaction": 1, {session}}}"#));
                 return;
             }
         }
-        let reply = run(self.service, &format!(r#"{{"commitTransaction": 1, {session}}}"#));
+        let reply = json(self.service, &format!(r#"{{"commitTransaction": 1, {session}}}"#));
         match refused(&reply) {
             None => {
                 self.documents.insert(first, keys.1);
@@ -219,7 +202,7 @@ fn shared_keys(service: &Service, field: &str) -> i64 {
         _ => (r#"{"$match": {"k": {"$exists": true}}},"#, r#""$k""#),
     };
     let collation = if field == "s" { r#", "collation": {"locale": "en", "strength": 1}"# } else { "" };
-    let reply = run(
+    let reply = json(
         service,
         &format!(
             r#"{{"aggregate": "c", "pipeline": [{prepare} {{"$group": {{"_id": {key}, "n": {{"$sum": 1}}}}}},
@@ -234,18 +217,18 @@ fn shared_keys(service: &Service, field: &str) -> i64 {
 
 /// Makes indexes unique, in one step or by `prepareUnique`, looks for shared keys while they are, and drops them.
 fn change_indexes(service: &Service, seed: u64, ended: &AtomicBool) -> usize {
-    let (mut random, mut made) = (Random(seed), 0);
+    let (mut random, mut made) = (Rng::new(seed), 0);
     while !ended.load(Ordering::Relaxed) {
-        let (field, spec) = INDEXES[usize::try_from(random.below(4)).unwrap()];
-        let create = |more: &str| run(service, &format!(r#"{{"createIndexes": "c", "indexes": [{spec}{more}}}]}}"#));
+        let (field, spec) = *random.pick(&INDEXES);
+        let create = |more: &str| json(service, &format!(r#"{{"createIndexes": "c", "indexes": [{spec}{more}}}]}}"#));
         let modify = |what: &str| {
-            run(service, &format!(r#"{{"collMod": "c", "index": {{"name": "{field}", "{what}": true}}}}"#))
+            json(service, &format!(r#"{{"collMod": "c", "index": {{"name": "{field}", "{what}": true}}}}"#))
         };
         let clear = || {
             let unset = r#"{"$unset": {"k": 1, "s": 1, "m": 1, "c": 1}}"#;
-            run(service, &format!(r#"{{"update": "c", "updates": [{{"q": {{}}, "u": {unset}, "multi": true}}]}}"#));
+            json(service, &format!(r#"{{"update": "c", "updates": [{{"q": {{}}, "u": {unset}, "multi": true}}]}}"#));
         };
-        let is_prepared = random.below(2) == 0;
+        let is_prepared = random.chance(50);
         let made_unique = if is_prepared {
             assert_eq!(refused(&create("")), None);
             assert_eq!(refused(&modify("prepareUnique")), None);
@@ -264,7 +247,7 @@ fn change_indexes(service: &Service, seed: u64, ended: &AtomicBool) -> usize {
             }
             Some((code, _)) => assert!(!is_prepared && code == DUPLICATE_KEY, "{code} of {field}"),
         }
-        run(service, &format!(r#"{{"dropIndexes": "c", "index": "{field}"}}"#));
+        json(service, &format!(r#"{{"dropIndexes": "c", "index": "{field}"}}"#));
         // So that a later one can be made.
         clear();
     }
@@ -275,17 +258,16 @@ fn play(seed: u64) -> usize {
     let directory = tempfile::tempdir().unwrap();
     let engine = spinney::Database::open(directory.path().join("db"), Options::default()).unwrap();
     let service = Service::new(Database::with_engine(engine).unwrap());
-    run(
+    json(
         &service,
         r#"{"createIndexes": "c", "indexes": [{"key": {"p": 1}, "name": "p", "unique": true, "sparse": true}]}"#,
     );
-    let (ended, running) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let ended = AtomicBool::new(false);
     let made = scope(|threads| {
         let changes = threads.spawn(|| change_indexes(&service, seed, &ended));
         let writers: Vec<_> = (0..WRITERS)
             .map(|number| {
-                let (service, random) = (&service, Random(seed.wrapping_mul(WRITERS).wrapping_add(number)));
-                running.fetch_add(1, Ordering::Relaxed);
+                let (service, random) = (&service, Rng::new(seed.wrapping_mul(WRITERS).wrapping_add(number)));
                 threads.spawn(move || {
                     let (documents, next, transactions) = (BTreeMap::new(), 0, 0);
                     let mut writer = Writer { service, number, random, documents, next, transactions };
@@ -302,14 +284,14 @@ fn play(seed: u64) -> usize {
         made
     });
     assert_eq!(shared_keys(&service, "p"), 0, "seed {seed}");
-    let valid = run(&service, r#"{"validate": "c"}"#);
+    let valid = json(&service, r#"{"validate": "c"}"#);
     assert_eq!(valid.view().get("valid"), Some(Value::Bool(true)), "seed {seed}: {valid:?}");
     made
 }
 
 /// The documents, and the keys that only one thread uses.
 fn found(service: &Service) -> BTreeMap<u64, Option<u64>> {
-    let reply = run(service, r#"{"find": "c", "projection": {"p": 1}, "batchSize": 100000}"#);
+    let reply = json(service, r#"{"find": "c", "projection": {"p": 1}, "batchSize": 100000}"#);
     let cursor = reply.view().get("cursor").unwrap().as_document().unwrap();
     let whole = |value: Value<'_>| u64::try_from(value.as_exact_i64().unwrap()).unwrap();
     let documents = cursor.get("firstBatch").unwrap().as_array().unwrap();
