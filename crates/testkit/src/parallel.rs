@@ -1,4 +1,7 @@
 //! Many independent cases on all cores.
+//!
+//! Each case stays on one core, with the threads that it begins: threads that take turns wake each other several times
+//! as fast there.
 
 use std::num::NonZero;
 use std::sync::Mutex;
@@ -20,7 +23,8 @@ pub fn each<T: Send>(
     // Tells the other threads to stop; what failed is told by the result of the thread itself.
     let failed = AtomicBool::new(false);
     let next = || cases.lock().expect("no thread panics while it takes a case").next();
-    let work = || {
+    let work = &|number| {
+        stay_on_core(number);
         while !failed.load(Ordering::Relaxed) {
             let Some(case) = next() else { break };
             run(case).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
@@ -29,10 +33,29 @@ pub fn each<T: Send>(
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let handles: Vec<_> = (0..threads).map(|number| scope.spawn(move || work(number))).collect();
         handles.into_iter().try_for_each(|handle| handle.join().expect("a case panicked"))
     })
 }
+
+/// Keeps this thread, and those that it begins, on one of the cores that it may run on, where the system can do so.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn stay_on_core(number: usize) {
+    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+    use nix::unistd::Pid;
+
+    let this = Pid::from_raw(0);
+    let Ok(allowed) = sched_getaffinity(this) else { return };
+    let core = (0..CpuSet::count()).filter(|core| allowed.is_set(*core).unwrap_or(false)).nth(number);
+    let mut one = CpuSet::new();
+    if core.is_some_and(|core| one.set(core).is_ok()) {
+        // It runs on any core otherwise.
+        _ = sched_setaffinity(this, &one);
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const fn stay_on_core(_: usize) {}
 
 /// The number in an environment variable, or else `default`.
 ///

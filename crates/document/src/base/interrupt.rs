@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use super::codes::ErrorCode;
 use super::error::{Error, Result};
@@ -148,23 +148,51 @@ const NAP: Duration = Duration::from_millis(20);
 /// As [`Interrupt::check`].
 pub fn wait<T>(mut attempt: impl FnMut(Duration) -> Option<T>) -> Result<T> {
     loop {
-        if let Some(made) = attempt(NAP) {
+        if let Some(made) = wait_within(Duration::MAX, &mut attempt)? {
+            return Ok(made);
+        }
+    }
+}
+
+/// As [`wait`]; nothing when `attempt` has nothing for so long.
+///
+/// # Errors
+/// As [`Interrupt::check`].
+pub fn wait_within<T>(limit: Duration, mut attempt: impl FnMut(Duration) -> Option<T>) -> Result<Option<T>> {
+    let (concurrent, mut left) = (concurrent(), limit);
+    loop {
+        let nap = NAP.min(left);
+        let made = attempt(if concurrent { nap } else { Duration::ZERO });
+        if made.is_some() || left.is_zero() {
             return Ok(made);
         }
         check()?;
+        if !concurrent {
+            rest(nap);
+        }
+        left -= nap;
     }
+}
+
+/// Whether threads run beside the one that asks.
+fn concurrent() -> bool {
+    CURRENT.with_borrow(|current| current.as_ref().is_none_or(|interrupt| interrupt.environment.concurrent()))
 }
 
 /// Does what clears up behind an operation, whether that was ended or not.
 pub fn shielded<T>(body: impl FnOnce() -> T) -> T {
-    let _working = Working(CURRENT.take());
+    let environment =
+        CURRENT.with_borrow(|current| current.as_ref().map(|interrupt| Arc::clone(&interrupt.environment)));
+    let unlimited = environment.map(|environment| Arc::new(Interrupt::after(environment, 0)));
+    let _working = Working(CURRENT.replace(unlimited));
     body()
 }
 
 /// Lets the thread rest for so long.
 pub fn rest(time: Duration) {
-    let (lock, never) = (Mutex::new(()), Condvar::new());
-    never.wait_for(&mut lock.lock(), time);
+    let environment =
+        CURRENT.with_borrow(|current| current.as_ref().map(|interrupt| Arc::clone(&interrupt.environment)));
+    environment.map_or_else(|| System.rest(time), |environment| environment.rest(time));
 }
 
 /// A thread's work for an operation, until it is dropped.

@@ -1,11 +1,13 @@
-//! Time and randomness, so that a test can replay a run.
+//! Time, randomness and turns of threads, so that a test can replay a run.
 
 use std::fmt::Debug;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
-use std::time::{Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// Where the time and random numbers come from.
+use parking_lot::{Condvar, Mutex};
+
+/// Where the time and random numbers come from, and how threads wait.
 pub trait Environment: Debug + Send + Sync {
     /// Milliseconds since 1970, UTC.
     fn now_ms(&self) -> i64;
@@ -18,6 +20,17 @@ pub trait Environment: Debug + Send + Sync {
 
     /// 64 random bits.
     fn random(&self) -> u64;
+
+    /// Lets the thread rest for so long.
+    fn rest(&self, time: Duration) {
+        let (lock, never) = (Mutex::new(()), Condvar::new());
+        never.wait_for(&mut lock.lock(), time);
+    }
+
+    /// Whether threads run beside each other. Where they take turns, one that waits for another rests.
+    fn concurrent(&self) -> bool {
+        true
+    }
 }
 
 /// The operating system's clock and randomness.

@@ -15,7 +15,7 @@ use parking_lot::{ArcMutexGuard, Condvar, Mutex, RawMutex};
 use spinney::Table;
 
 use crate::base::num::u64_of;
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Result, interrupt};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value, long_of};
 use crate::expr::value::{int, truth};
 use crate::keys::{Direction, TypeReader, decode_field, encode_id};
@@ -139,8 +139,11 @@ fn number_of(option: &str, value: &Value<'_>) -> Result<i64> {
 
 impl Capped {
     /// Waits for the exclusive right to write.
-    pub fn lock(&self) -> CappedLock {
-        self.holdings.lock_arc()
+    ///
+    /// # Errors
+    /// `Interrupted` (11601) and the like, when the thread's operation is to end.
+    pub fn lock(&self) -> Result<CappedLock> {
+        interrupt::wait(|nap| self.holdings.try_lock_arc_for(nap))
     }
 
     /// How many commits there were since the collection was opened.

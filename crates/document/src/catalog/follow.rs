@@ -126,7 +126,7 @@ impl Catalog {
         }
         // A transaction may add documents to a collection that it creates.
         self.follow_rows(followed.put, &followed.gone)?;
-        self.follow_documents(&followed.collections, note);
+        self.follow_documents(&followed.collections, note)?;
         for event in &note.events {
             self.follow_event(event.view())?;
         }
@@ -166,7 +166,7 @@ impl Catalog {
     }
 
     /// Adds to the counts of collections what the note says of their documents, and has capped ones look again.
-    fn follow_documents(&self, collections: &BTreeSet<u64>, note: &Note) {
+    fn follow_documents(&self, collections: &BTreeSet<u64>, note: &Note) -> Result<()> {
         for (number, difference) in &note.counts {
             if let Some(state) = self.by_number(*number) {
                 state.documents.add(*difference);
@@ -175,10 +175,11 @@ impl Catalog {
         for state in collections.iter().filter_map(|number| self.by_number(*number)) {
             self.tell_watchers(&state.schema().namespace);
             if let Some(capped) = &state.capped {
-                *capped.lock() = None;
+                *capped.lock()? = None;
                 capped.committed();
             }
         }
+        Ok(())
     }
 
     fn follow_rows(&self, put: Vec<(Namespace, Row)>, gone: &[Namespace]) -> Result<()> {

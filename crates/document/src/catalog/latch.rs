@@ -80,27 +80,21 @@ impl Latch {
     /// # Errors
     /// Those of [`interrupt::wait`].
     pub(super) fn take_alone(&self, wait: Duration) -> Result<Option<Alone<'_>>> {
-        let mut state = self.state.lock();
-        state.waiting += 1;
-        let mut left = wait;
-        let waited = interrupt::wait(|nap| {
-            if state.is_free() || left.is_zero() {
-                return Some(());
+        self.state.lock().waiting += 1;
+        let taken = interrupt::wait_within(wait, |nap| {
+            let mut state = self.state.lock();
+            if !state.is_free() {
+                self.changed.wait_while_for(&mut state, |state| !state.is_free(), nap);
             }
-            let nap = nap.min(left);
-            if self.changed.wait_while_for(&mut state, |state| !state.is_free(), nap).timed_out() {
-                left -= nap;
-            }
-            None
+            state.is_free().then(|| state.alone = true)
         });
+        let mut state = self.state.lock();
         state.waiting -= 1;
-        let is_free = state.is_free();
-        if waited.is_ok() && is_free {
-            state.alone = true;
+        if matches!(taken, Ok(Some(()))) {
             return Ok(Some(Alone(self)));
         }
         self.wake(state);
-        waited.map(|()| None)
+        taken.map(|_| None)
     }
 
     fn wake(&self, state: MutexGuard<'_, State>) {

@@ -178,6 +178,14 @@ impl Catalog {
         })
     }
 
+    /// A transaction of the engine, whose waits for locks end with the thread's operation.
+    #[must_use]
+    pub fn begin(&self) -> Transaction {
+        let mut txn = self.engine.begin();
+        txn.set_lock_check(|| interrupt::check().is_ok());
+        txn
+    }
+
     /// Commits a transaction by the committer, or else by the engine. See [`Pending`] for what `applied` is.
     ///
     /// # Errors
@@ -713,7 +721,7 @@ impl Catalog {
         mut write: impl FnMut(&mut Transaction, Timestamp) -> Result<()>,
     ) -> Result<Timestamp> {
         loop {
-            let mut txn = self.engine.begin();
+            let mut txn = self.begin();
             let time = self.recorder.tick();
             write(&mut txn, time)?;
             if self.recorder.is_on() && !events.is_empty() {

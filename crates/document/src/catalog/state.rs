@@ -235,7 +235,9 @@ impl CollectionState {
 
     /// Waits until no transaction that writes is open, and keeps others from writing.
     fn alone(&self, wait: Duration) -> Result<Option<(Alone<'_>, MutexGuard<'_, ()>)>> {
-        Ok(self.writers.take_alone(wait)?.zip(self.followed.try_lock_for(wait)))
+        let Some(alone) = self.writers.take_alone(wait)? else { return Ok(None) };
+        let followed = interrupt::wait_within(wait, |nap| self.followed.try_lock_for(nap))?;
+        Ok(followed.map(|followed| (alone, followed)))
     }
 
     /// The collection at a moment at which no transaction that writes to it is open; nothing when one is open for

@@ -106,8 +106,11 @@ impl Catalog {
     }
 
     /// Waits for the commit that creates a collection now, if one does.
-    pub fn wait_for_arrivals(&self) {
-        drop(self.arrivals.lock());
+    ///
+    /// # Errors
+    /// As [`Self::arrivals`].
+    pub fn wait_for_arrivals(&self) -> Result<()> {
+        self.arrivals().map(drop)
     }
 
     /// Collections that a transaction has created are committed: all sessions see them.

@@ -8,23 +8,33 @@ use crate::bson::{Document, DocumentBuf, Timestamp};
 use crate::catalog::Catalog;
 use crate::catalog::tables::collection_number;
 
-/// What a collection was called at a time.
-pub(super) fn find_name(catalog: &Catalog, name: Option<&str>, table: TableId, time: Timestamp) -> Option<Named> {
+/// What a collection was called at a time; nothing when the table is of none.
+///
+/// # Errors
+/// `Interrupted` (11601) and the like, when the thread's operation is to end.
+pub(super) fn find_name(
+    catalog: &Catalog,
+    name: Option<&str>,
+    table: TableId,
+    time: Timestamp,
+) -> Result<Option<Named>> {
     let of = |namespace: &str, number, uuid, state| {
         let (database, collection) = split(namespace);
         Some(Named { number, database: database.to_owned(), collection: collection?.to_owned(), uuid, state })
     };
     if let Some(past) = catalog.recorder().past(table, time) {
-        return of(&past.namespace, past.number, past.uuid, catalog.by_number(past.number));
+        return Ok(of(&past.namespace, past.number, past.uuid, catalog.by_number(past.number)));
     }
-    let number = collection_number(name?)?;
-    let state = catalog.by_number(number).or_else(|| {
+    let Some(number) = name.and_then(collection_number) else { return Ok(None) };
+    let mut state = catalog.by_number(number);
+    if state.is_none() {
         // The commit that creates it may not have told its name yet.
-        catalog.wait_for_arrivals();
-        catalog.by_number(number)
-    })?;
+        catalog.wait_for_arrivals()?;
+        state = catalog.by_number(number);
+    }
+    let Some(state) = state else { return Ok(None) };
     let schema = state.schema();
-    of(schema.namespace.as_str(), number, schema.uuid, Some(state))
+    Ok(of(schema.namespace.as_str(), number, schema.uuid, Some(state)))
 }
 
 /// The document of a key as it is now.

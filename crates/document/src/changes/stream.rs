@@ -318,7 +318,7 @@ impl ChangeStream {
         let changes = commit.changes();
         let mut found: Vec<(u64, TableId, Logged<'_>)> = Vec::new();
         for change in changes.iter().filter(|change| matches!(change.kind, Kind::Put | Kind::Delete)) {
-            let Some(named) = self.named(commit, change.table, time) else { continue };
+            let Some(named) = self.named(commit, change.table, time)? else { continue };
             let number = named.number;
             let document = Document::from_checked_bytes(change.value).filter(|_| change.kind == Kind::Put);
             found.push((number, change.table, Logged { key: change.key, document, note: None }));
@@ -399,12 +399,12 @@ impl ChangeStream {
     }
 
     /// The collection that a table is of, if it is of one.
-    fn named(&mut self, commit: &Commit, table: TableId, time: Timestamp) -> Option<&Named> {
+    fn named(&mut self, commit: &Commit, table: TableId, time: Timestamp) -> Result<Option<&Named>> {
         if !self.names.contains_key(&table) {
-            let named = find_name(self.database.catalog(), commit.table_name(table), table, time);
+            let named = find_name(self.database.catalog(), commit.table_name(table), table, time)?;
             self.names.insert(table, named);
         }
-        self.names.get(&table)?.as_ref()
+        Ok(self.names.get(&table).and_then(Option::as_ref))
     }
 }
 

@@ -134,7 +134,7 @@ fn store_multikey(catalog: &Catalog, collection: &CollectionState, index: &Arc<I
     while index.see_multikey(found) {
         let held = collection.hold()?;
         check_there(held.schema(), std::slice::from_ref(index))?;
-        let mut txn = catalog.engine().begin();
+        let mut txn = catalog.begin();
         let row = (collection.number, &**held.schema());
         let stored = catalog.add_multikey(&mut txn, row, index, found).and_then(|()| Ok(txn.commit()?));
         match stored {
@@ -181,7 +181,7 @@ fn build_part(
 ) -> Result<Option<Vec<u8>>> {
     // The collection keeps its name, and is not dropped, until this part is committed.
     let held = collection.hold()?;
-    let (mut txn, schema) = (catalog.engine().begin(), held.schema());
+    let (mut txn, schema) = (catalog.begin(), held.schema());
     check_there(schema, indexes)?;
     let (mut keys, mut entry, mut encoded) = (KeySet::new(), IndexEntry::default(), EncodedId::default());
     let (mut count, mut bytes, mut last) = (0, 0, None);

@@ -22,9 +22,12 @@ impl fmt::Debug for CappedWrite {
 
 impl CappedWrite {
     /// Waits for the lock of a collection that is capped.
-    pub(super) fn begin(collection: &Arc<CollectionState>) -> Option<Self> {
-        let lock = collection.capped.as_ref()?.lock();
-        Some(Self { collection: Arc::clone(collection), lock, now: None })
+    ///
+    /// # Errors
+    /// Those of [`Capped::lock`](crate::catalog::Capped::lock).
+    pub(super) fn begin(collection: &Arc<CollectionState>) -> Result<Option<Self>> {
+        let Some(capped) = &collection.capped else { return Ok(None) };
+        Ok(Some(Self { collection: Arc::clone(collection), lock: capped.lock()?, now: None }))
     }
 
     pub(super) fn is_of(&self, collection: &CollectionState) -> bool {

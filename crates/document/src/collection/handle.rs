@@ -279,7 +279,7 @@ pub fn transact<T>(
 ) -> Result<T> {
     let mut tries = 1;
     loop {
-        let mut txn = DocumentTransaction::of_statement(Arc::clone(catalog), collection);
+        let mut txn = DocumentTransaction::of_statement(Arc::clone(catalog), collection)?;
         txn.bypass_validation(options.bypass_validation);
         let done = body(&mut txn).and_then(|value| {
             txn.finish(options.durability)?;

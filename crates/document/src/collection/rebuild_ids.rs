@@ -19,7 +19,7 @@ const DOCUMENTS_MAX: usize = 1000;
 /// `LockTimeout` (24) while a transaction writes to the collection; those of the keys and of the engine.
 pub fn rebuild_ids(catalog: &Catalog, collection: &CollectionState) -> Result<Vec<DocumentBuf>> {
     let Some(capped) = &collection.capped else { return Ok(Vec::new()) };
-    let mut holdings = capped.lock();
+    let mut holdings = capped.lock()?;
     let removed = catalog.replace_id_index(collection, |index| fill(catalog, collection, index))?.unwrap_or_default();
     // What was counted before may have been wrong.
     *holdings = None;

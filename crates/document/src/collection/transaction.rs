@@ -14,7 +14,7 @@ use spinney::{Durability, Transaction};
 use super::capped_write::CappedWrite;
 use super::claims::{Claims, Counted, SHARE_WAIT};
 use super::created::Created;
-use crate::base::{Error, ErrorCode, Result, interrupt};
+use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{DocumentBuf, Timestamp, Value};
 use crate::catalog::index_entry::{EncodedId, IndexEntry};
 use crate::catalog::own::is_own_number;
@@ -85,18 +85,20 @@ impl DocumentTransaction {
 
     /// A transaction of one statement, which is tried again when its commit conflicts. Only such a transaction may
     /// write to a capped collection, which is then the one of the statement.
-    pub(super) fn of_statement(catalog: Arc<Catalog>, collection: Option<&Arc<CollectionState>>) -> Self {
+    ///
+    /// # Errors
+    /// `Interrupted` (11601) and the like, while it waits for the lock of a capped collection.
+    pub(super) fn of_statement(catalog: Arc<Catalog>, collection: Option<&Arc<CollectionState>>) -> Result<Self> {
         let claims = if catalog.locking().load(Ordering::Acquire) == 0 { Claims::AtCommit } else { Claims::Patient };
-        let capped = collection.and_then(CappedWrite::begin);
-        Self::with(catalog, claims, capped)
+        let capped = collection.map(CappedWrite::begin).transpose()?.flatten();
+        Ok(Self::with(catalog, claims, capped))
     }
 
     fn with(catalog: Arc<Catalog>, claims: Claims, capped: Option<CappedWrite>) -> Self {
-        let mut txn = catalog.engine().begin();
+        let mut txn = catalog.begin();
         if !matches!(claims, Claims::AtCommit | Claims::Probe) {
             txn.set_lock_wait(claims.wait());
         }
-        txn.set_lock_check(|| interrupt::check().is_ok());
         let journal = catalog.recorder().is_on().then(Journal::default);
         Self {
             catalog,

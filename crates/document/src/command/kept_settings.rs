@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::base::{Error, ErrorCode, Result};
+use crate::base::{Error, ErrorCode, Result, interrupt};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
 use crate::catalog::{NamedIndex, Namespace};
 use crate::database::Database;
@@ -99,7 +99,7 @@ impl QuerySettings {
         hash: &str,
         change: impl FnOnce(Option<&QuerySetting>) -> Result<Option<QuerySetting>>,
     ) -> Result<()> {
-        let _changing = self.changing.lock();
+        let _changing = interrupt::wait(|nap| self.changing.try_lock_for(nap))?;
         let collection = database.collection(COLLECTION)?;
         let stored = collection.as_ref().map(|collection| collection.find_by_id(hash)).transpose()?.flatten();
         // One that is malformed is replaced, or removed.

@@ -68,6 +68,9 @@ struct Request {
     owner: Owner,
 }
 
+/// Where threads take turns, how long one of them waits until it looks whether a lock is free.
+const TURN: Duration = Duration::from_millis(20);
+
 /// How a request waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
@@ -131,9 +134,9 @@ impl LockTable {
             if env.threads.concurrent() {
                 granted.wait_for(&mut state, left.min(nap));
             } else {
-                // No thread releases anything meanwhile.
+                // Others release it meanwhile, if at all, in their turns.
                 drop(state);
-                env.threads.sleep(left);
+                env.threads.sleep(left.min(nap).min(TURN));
                 state = self.state.lock();
             }
         }

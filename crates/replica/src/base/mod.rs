@@ -1,5 +1,7 @@
-//! What the other layers and callers name: configuration, settings, status, errors, the way to other members.
+//! What the other layers and callers name: configuration, settings, status, errors, the way to other members, threads
+//! that may block.
 
+pub(crate) mod blocking;
 pub(crate) mod caller;
 pub(crate) mod config;
 pub(crate) mod error;

@@ -11,9 +11,10 @@ use parking_lot::Mutex;
 use spinney::{Layout, Table};
 use spinney_document::base::interrupt;
 use spinney_document::{Committer, ErrorCode, Pending, PreparedCommit};
+use tokio::time::sleep;
 
 use super::core::Core;
-use super::driver::Driver;
+use super::driver::{Drive, Driver, POLLED_EVERY};
 use super::pending::PendingCommits;
 use super::proposals::{Proposals, Proposed};
 use crate::base::error::{Error, Result};
@@ -23,11 +24,11 @@ use crate::entry::change::Change;
 const RECORD_BYTES_MAX: usize = 40 << 20;
 
 /// Commits by agreement of a majority, on the primary.
-pub(crate) struct Agreement {
+pub(crate) struct Agreement<D = Driver> {
     core: Weak<Core>,
-    driver: Arc<Driver>,
+    driver: Arc<D>,
     pub(crate) pending: Arc<PendingCommits<PreparedCommit>>,
-    proposals: Arc<Proposals<PreparedCommit>>,
+    pub(crate) proposals: Arc<Proposals<PreparedCommit>>,
     /// The number of the next proposal. It begins anywhere, so that no proposal before a restart has the same.
     next: AtomicU64,
     engine: spinney::Database,
@@ -36,14 +37,14 @@ pub(crate) struct Agreement {
     ended: AtomicBool,
 }
 
-impl fmt::Debug for Agreement {
+impl<D> fmt::Debug for Agreement<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agreement").finish_non_exhaustive()
     }
 }
 
-impl Agreement {
-    pub(crate) fn new(core: &Arc<Core>, driver: Arc<Driver>, engine: spinney::Database, random: u64) -> Self {
+impl<D: Drive> Agreement<D> {
+    pub(crate) fn new(core: &Arc<Core>, driver: Arc<D>, engine: spinney::Database, random: u64) -> Self {
         let pending = Arc::default();
         Self {
             core: Arc::downgrade(core),
@@ -117,19 +118,40 @@ impl Agreement {
     fn propose_tables(&self, change: &Change<'_>) -> std::result::Result<(), spinney_document::Error> {
         let core = self.core()?;
         let term = self.term(&core)?;
-        Ok(self.driver.wait(core.propose(term, change.encode()))?)
+        let proposed = core.propose(term, change.encode());
+        self.driver.wait(async {
+            tokio::select! {
+                biased;
+                done = proposed => Ok(done?),
+                interrupted = ended_by_operation_in_time() => Err(interrupted),
+            }
+        })
     }
 }
 
 /// Ends with the operation of the thread that polls it, and says why. The driver polls it often enough.
 async fn ended_by_operation() -> spinney_document::Error {
     let error = poll_fn(|_| interrupt::check().err().map_or(Poll::Pending, Poll::Ready)).await;
+    of_proposed(&error)
+}
+
+/// The same for who is polled by nobody: it looks itself.
+async fn ended_by_operation_in_time() -> spinney_document::Error {
+    loop {
+        sleep(POLLED_EVERY).await;
+        if let Err(error) = interrupt::check() {
+            return of_proposed(&error);
+        }
+    }
+}
+
+fn of_proposed(error: &spinney_document::Error) -> spinney_document::Error {
     let what =
         format!("{}; the write was proposed to the replica set, and is done if a majority accepts it", error.message());
     spinney_document::Error::new(error.code(), what)
 }
 
-impl Committer for Agreement {
+impl<D: Drive> Committer for Agreement<D> {
     fn commit(&self, commit: Pending) -> spinney_document::Result<()> {
         self.propose_commit(commit)
     }

@@ -7,12 +7,13 @@ use std::time::Duration;
 use spinney::base::codec::Malformed;
 use spinney::base::num::{u64_of, usize_of};
 use spinney_document::base::{Environment, System};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::core::Core;
 use super::messages::{self, COPY, HELLO};
 use super::receiving::{Receiving, wait_for};
+use crate::base::blocking::spawn_blocking;
 use crate::base::caller::Caller;
 use crate::base::config::Member;
 use crate::base::error::{Error, Result};

@@ -32,7 +32,20 @@ const LONE_COMMITS: u32 = 16;
 const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// How often a commit that waits is polled.
-const POLLED_EVERY: Duration = Duration::from_millis(50);
+pub(crate) const POLLED_EVERY: Duration = Duration::from_millis(50);
+
+/// How threads that are not of the runtime wait for what happens there.
+pub(crate) trait Drive: Send + Sync + 'static {
+    /// What spawns tasks.
+    fn handle(&self) -> &Handle;
+
+    /// Waits for a future that is no commit.
+    fn wait<T>(&self, future: impl Future<Output = T>) -> T;
+
+    /// Waits for a commit, which must not need the context of the runtime. It is polled every [`POLLED_EVERY`] at the
+    /// least, so that it sees what nobody wakes it for.
+    fn commit<T>(&self, commit: impl Future<Output = T>) -> T;
+}
 
 /// The runtime of a node.
 pub(crate) struct Driver {
@@ -97,51 +110,6 @@ impl Driver {
         let worker = threads.worker("replica", Box::new(work))?;
         driver.worker.get_or_init(|| worker);
         Ok(driver)
-    }
-
-    /// What spawns tasks.
-    pub(crate) fn handle(&self) -> &Handle {
-        &self.handle
-    }
-
-    /// Waits for a future that is no commit, driven by the node's thread.
-    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
-        let idle = {
-            let mut state = self.state.lock();
-            let idle = state.by_commits && !state.driven;
-            state.end_drives_by_commits();
-            idle
-        };
-        if idle {
-            self.wake();
-        }
-        self.handle.block_on(future)
-    }
-
-    /// Waits for a commit, which must not need the context of the runtime. It may drive the runtime meanwhile. The
-    /// commit is polled every [`POLLED_EVERY`] at the least, so that it sees what nobody wakes it for.
-    pub(crate) fn commit<T>(&self, commit: impl Future<Output = T>) -> T {
-        let mut commit = pin!(commit);
-        let under_way = self.begin_commit();
-        if under_way.drives
-            && let Some(runtime) = &*self.runtime.read()
-        {
-            let done = runtime.block_on(async {
-                let mut ended = pin!(self.until(|state| state.ended));
-                loop {
-                    tokio::select! {
-                        biased;
-                        done = &mut commit => return Some(done),
-                        () = &mut ended => return None,
-                        () = sleep(POLLED_EVERY) => {}
-                    }
-                }
-            });
-            if let Some(done) = done {
-                return done;
-            }
-        }
-        park_until(commit)
     }
 
     /// Ends the runtime and its tasks. What waits for one of them hears that it is gone.
@@ -214,6 +182,51 @@ impl Driver {
         }
         state.lone = if state.commits == 1 { state.lone.saturating_add(1) } else { 0 };
         UnderWay { driver: self, drives }
+    }
+}
+
+impl Drive for Driver {
+    fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Waits for a future that is no commit, driven by the node's thread.
+    fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        let idle = {
+            let mut state = self.state.lock();
+            let idle = state.by_commits && !state.driven;
+            state.end_drives_by_commits();
+            idle
+        };
+        if idle {
+            self.wake();
+        }
+        self.handle.block_on(future)
+    }
+
+    /// Waits for a commit. It may drive the runtime meanwhile.
+    fn commit<T>(&self, commit: impl Future<Output = T>) -> T {
+        let mut commit = pin!(commit);
+        let under_way = self.begin_commit();
+        if under_way.drives
+            && let Some(runtime) = &*self.runtime.read()
+        {
+            let done = runtime.block_on(async {
+                let mut ended = pin!(self.until(|state| state.ended));
+                loop {
+                    tokio::select! {
+                        biased;
+                        done = &mut commit => return Some(done),
+                        () = &mut ended => return None,
+                        () = sleep(POLLED_EVERY) => {}
+                    }
+                }
+            });
+            if let Some(done) = done {
+                return done;
+            }
+        }
+        park_until(commit)
     }
 }
 

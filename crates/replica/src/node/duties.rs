@@ -10,6 +10,7 @@ use super::candidates::caught_up;
 use super::core::Core;
 use super::members::{meet_others, replace_lost_copies, tell_what_is_owed};
 use super::resync::{resync, resync_until_copied};
+use crate::base::blocking::spawn_blocking;
 use crate::base::error::Error;
 use crate::raft::consensus::RoleChanges;
 use crate::raft::view::{State, View};
@@ -193,7 +194,7 @@ async fn lead(core: &Arc<Core>) -> Result<(), Error> {
     }
     step("what earlier primaries left half done of collections and indexes is dropped".to_owned());
     let core = Arc::clone(core);
-    let done = tokio::task::spawn_blocking(move || core.on_lead.get().map_or(Ok(()), |on_lead| on_lead()));
+    let done = spawn_blocking(move || core.on_lead.get().map_or(Ok(()), |on_lead| on_lead()));
     done.await.map_err(|error| Error::Ended(error.to_string()))?
 }
 

@@ -12,9 +12,8 @@ use tokio::time::{sleep, timeout};
 
 use super::committer::Agreement;
 use super::core::Core;
-use super::driver::Driver;
-use super::start::start;
-use super::target::DocumentTarget;
+use super::driver::{Drive, Driver};
+use super::start::take_part;
 use crate::base::caller::BlockingCaller;
 use crate::base::config::{Config, Member, Times};
 use crate::base::error::{Error, Result};
@@ -129,17 +128,7 @@ impl Node {
     /// # Errors
     /// Those of the engine; `Ended` when it runs already.
     pub fn run(&self, database: &spinney_document::Database) -> Result<()> {
-        let (agreement, cleaned) = (Arc::clone(&self.agreement), database.clone());
-        let on_lead = move || agreement.prepare_to_lead(|| cleaned.catalog().clean_up());
-        let asked = database.clone();
-        let twice = self.core.on_lead.set(Box::new(on_lead)).is_err()
-            || self.core.has_data.set(Box::new(move || !asked.list_databases().is_empty())).is_err();
-        if twice {
-            return Err(Error::Ended("it runs already".to_owned()));
-        }
-        let pending = Arc::clone(&self.agreement.pending);
-        let target = DocumentTarget { database: database.clone(), pending, identity: self.core.identity };
-        self.driver().wait(start(&self.core, Arc::new(target)))
+        self.driver().wait(take_part(&self.core, &self.agreement, database))
     }
 
     /// Makes a set of the members, of which this node is one. The others must be running and have neither data nor a

@@ -56,12 +56,6 @@ impl<H> PendingCommits<H> {
         self.commits.lock().len()
     }
 
-    /// Takes a commit that is applied, with what is to be told afterwards.
-    #[cfg(test)]
-    pub(crate) fn take(&self, number: u64) -> Option<(H, Waiter)> {
-        self.commits.lock().remove(&number).map(|commit| (commit.held, commit.applied))
-    }
-
     /// Has a commit applied by `apply`, which takes what is held of it; gives what is to be told afterwards. One that
     /// could not be applied is held on, so that nothing is built on what it was to change.
     ///

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 
+use crate::base::blocking::spawn_blocking;
 use crate::entry::copying::CopiedFile;
 use crate::entry::log_entry::LogId;
 use crate::storage::copies::Incoming;

@@ -1,10 +1,14 @@
 //! The document database as entries are applied to it.
+//!
+//! The thread that applies an entry may be one that commits ([`super::driver`]): what ends its operation does not end
+//! what it applies for all.
 
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
 use spinney::{Batch, Error, ErrorKind, Layout, Result, TableId};
+use spinney_document::base::interrupt::shielded;
 use spinney_document::catalog::CopiedCounts;
 use spinney_document::{Agreed, ErrorCode, PreparedCommit};
 
@@ -33,7 +37,7 @@ impl Target for DocumentTarget {
         let Place { position, stored } = place;
         let agreed = Agreed { record: commit.record, tables: &tables, position, stored };
         let apply = |own: &mut Option<PreparedCommit>| {
-            let applied = self.database.catalog().apply(&agreed, own, add);
+            let applied = shielded(|| self.database.catalog().apply(&agreed, own, add));
             applied.map_err(|error| failed(&error, &format_args!("a commit to {}", names(entry))))
         };
         if entry.identity == self.identity {
@@ -49,16 +53,12 @@ impl Target for DocumentTarget {
     }
 
     fn create_table(&self, name: &str, layout: Layout) -> Result<()> {
-        self.database
-            .catalog()
-            .apply_create_table(name, layout)
+        shielded(|| self.database.catalog().apply_create_table(name, layout))
             .map_err(|error| failed(&error, &format_args!("the creation of table '{name}'")))
     }
 
     fn drop_tables(&self, names: &[&str]) -> Result<()> {
-        self.database
-            .catalog()
-            .apply_drop_tables(names)
+        shielded(|| self.database.catalog().apply_drop_tables(names))
             .map_err(|error| failed(&error, &format_args!("the drop of the tables '{}'", names.join("', '"))))
     }
 

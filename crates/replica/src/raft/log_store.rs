@@ -9,11 +9,12 @@ use futures_util::{Stream, TryStreamExt, stream};
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
 use spinney::base::codec::{Decoder, Malformed};
-use tokio::task::{spawn_blocking, yield_now};
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use super::convert::{decode_vote, encode_vote, place, raft_entry, raft_place, stored};
 use super::types::{RaftEntry, RaftLogId, RaftVote, Types};
+use crate::base::blocking::spawn_blocking;
 use crate::storage::log::Log;
 
 /// Bytes of entries in one request to another member, more or less; a larger entry goes alone.

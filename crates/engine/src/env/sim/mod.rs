@@ -50,7 +50,7 @@ mod worker;
 pub use call::{Call, Trace};
 pub use crash::CrashProfile;
 pub use fault::Fault;
-pub use machine::Interruption;
+pub use machine::{Interruption, Turns};
 
 use super::environment::Env;
 use crate::base::num::usize_of;
@@ -268,6 +268,12 @@ impl SimEnv {
     /// Whether workers wait for [`SimEnv::work`] when they are woken, instead of working at once.
     pub fn set_lazy_workers(&self, lazy: bool) {
         self.0.state.lock().lazy_workers = lazy;
+    }
+
+    /// Has threads of this machine take turns from now on: what sleeps or waits for another thread rests, and workers
+    /// are lazy, whose wakes are told. `None` ends it.
+    pub fn set_turns(&self, turns: Option<Arc<dyn Turns>>) {
+        *self.0.turns.lock() = turns;
     }
 
     /// Does a step of the work of one of the lazy workers that were woken; `choice` selects it. False when no worker

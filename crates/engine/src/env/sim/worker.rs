@@ -6,10 +6,11 @@
 //! some time is woken when the clock is moved past that time, by a sleep or by [`super::SimEnv::advance`].
 //!
 //! When workers are lazy ([`super::SimEnv::set_lazy_workers`]) a wake only says that there is work, and
-//! [`super::SimEnv::work`] does it, a step at a time: so work stays half done while its caller goes on.
+//! [`super::SimEnv::work`] does it, a step at a time: so work stays half done while its caller goes on. So they are
+//! where threads take turns ([`super::SimEnv::set_turns`]), which hear of each wake.
 
 use super::super::thread::{Next, Work, Worker};
-use super::state::State;
+use super::machine::Machine;
 use crate::base::debug::debug_by;
 use crate::base::sync::Mutex;
 use crate::base::sync::thread::{self, ThreadId};
@@ -22,7 +23,7 @@ const AGAIN_MAX: u64 = 1_000_000;
 /// A worker without a thread.
 pub(super) struct SimWorker {
     name: String,
-    machine: Arc<Mutex<State>>,
+    machine: Arc<Machine>,
     state: Mutex<WorkerState>,
     /// Held while it runs, so that `stop` from another thread can wait for it.
     work: Mutex<Option<Work>>,
@@ -40,7 +41,7 @@ struct WorkerState {
 }
 
 impl SimWorker {
-    pub(super) fn new(name: &str, machine: Arc<Mutex<State>>, work: Work) -> Self {
+    pub(super) fn new(name: &str, machine: Arc<Machine>, work: Work) -> Self {
         Self { name: name.to_owned(), machine, state: Mutex::default(), work: Mutex::new(Some(work)) }
     }
 
@@ -51,7 +52,10 @@ impl SimWorker {
 
     /// Runs the work, unless it is to wait for a turn.
     pub(super) fn wake(&self) {
-        if self.machine.lock().lazy_workers {
+        if let Some(turns) = self.machine.turns() {
+            self.state.lock().woken = true;
+            turns.woken();
+        } else if self.machine.state.lock().lazy_workers {
             self.state.lock().woken = true;
         } else {
             self.run(AGAIN_MAX);
@@ -84,7 +88,7 @@ impl SimWorker {
         let Some(work) = guard.as_mut() else { return };
         for _ in 0..steps_max {
             let next = work();
-            let now = self.machine.lock().clock.now;
+            let now = self.machine.state.lock().clock.now;
             let mut state = self.state.lock();
             if state.stopped {
                 let work = guard.take();
@@ -119,7 +123,11 @@ impl SimWorker {
                 return;
             }
         }
-        let work = self.work.lock().take();
+        let work = match self.machine.turns() {
+            // A thread that rests in the work drops that when it goes on.
+            Some(_) => self.work.try_lock().and_then(|mut work| work.take()),
+            None => self.work.lock().take(),
+        };
         drop(work);
     }
 }

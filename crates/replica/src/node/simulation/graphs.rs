@@ -7,8 +7,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::client::{Client, Seen};
 use super::history::End;
-use super::world::{World, within, write};
+use super::member::Running;
+use super::turns::{self, in_turns};
+use super::world::{World, within};
 
 /// How long a cut lasts.
 const CUT: Duration = Duration::from_secs(20);
@@ -18,14 +21,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Links among members: which directions there are.
 #[derive(Clone, Debug)]
-pub(crate) struct Graph {
+pub(super) struct Graph {
     members: usize,
     links: Vec<(usize, usize)>,
 }
 
 impl Graph {
     /// All graphs among some members, whose links have both directions, or not.
-    pub(crate) fn all(members: usize, both: bool) -> Vec<Self> {
+    pub(super) fn all(members: usize, both: bool) -> Vec<Self> {
         let pairs = (0..members).flat_map(|from| (0..members).map(move |to| (from, to)));
         let pairs: Vec<_> = pairs.filter(|(from, to)| if both { from < to } else { from != to }).collect();
         let graph = |bits: u32| {
@@ -42,7 +45,7 @@ impl Graph {
     }
 
     /// Whether a majority is connected with each other.
-    pub(crate) fn has_majority(&self) -> bool {
+    pub(super) fn has_majority(&self) -> bool {
         let is_connected = |some: u32| {
             let of_it: Vec<usize> = (0..self.members).filter(|at| some >> at & 1 == 1).collect();
             of_it.len() > self.members / 2 && of_it.iter().all(|a| of_it.iter().all(|b| a == b || self.has(*a, *b)))
@@ -51,7 +54,7 @@ impl Graph {
     }
 
     /// Whether no majority is connected with each other, but a member with a majority, itself among it.
-    pub(crate) fn has_only_hubs(&self) -> bool {
+    pub(super) fn has_only_hubs(&self) -> bool {
         let both = |a: usize, b: usize| a == b || self.has(a, b) && self.has(b, a);
         let is_hub = |hub: usize| (0..self.members).filter(|at| both(hub, *at)).count() > self.members / 2;
         !self.has_majority() && (0..self.members).any(is_hub)
@@ -60,7 +63,7 @@ impl Graph {
 
 /// The longest pause of writes from the moment that a set has no other links than those of a graph, and how long it
 /// takes when it has all again.
-pub(crate) fn pauses(seed: u64, graph: &Graph) -> (Duration, Duration) {
+pub(super) fn pauses(seed: u64, graph: &Graph) -> (Duration, Duration) {
     within(seed, Some(graph.members), async |world| {
         let acknowledged = Arc::new(Mutex::new(Vec::new()));
         let clients: Vec<_> = (0..graph.members)
@@ -91,24 +94,25 @@ pub(crate) fn pauses(seed: u64, graph: &Graph) -> (Duration, Duration) {
 
 /// Writes on a member whenever it takes writes, and notes when one was acknowledged.
 async fn write_on(world: Arc<World>, at: usize, acknowledged: Arc<Mutex<Vec<Instant>>>) {
-    let mut value = u64::try_from(at).unwrap() << 32;
-    loop {
-        sleep(Duration::from_millis(20)).await;
-        let Some(member) = world.member(at) else { continue };
-        let standing = member.core.watch().borrow().clone();
-        let Some(term) = standing.leading.filter(|_| standing.writable) else { continue };
-        value += 1;
-        if write(&member, term, u8::try_from(at).unwrap(), value).await == End::Done {
-            acknowledged.lock().push(Instant::now());
+    let seen = Arc::new(Seen::new(Instant::now()));
+    let mut client = Client::new(Arc::clone(&world), seen, u64::try_from(at).unwrap());
+    in_turns(move || {
+        loop {
+            turns::rest(Duration::from_millis(20));
+            let Some(member) = world.member(at).filter(Running::is_writable) else { continue };
+            if client.write_to(&member, u8::try_from(at).unwrap(), 1).1 == End::Done {
+                acknowledged.lock().push(Instant::now());
+            }
         }
-    }
+    })
+    .await;
 }
 
 /// Whether writes go on when a set has no other links than those of a graph.
 ///
 /// # Errors
 /// When they do not although a majority is connected with each other; or not soon when all links are there again.
-pub(crate) fn check(seed: u64, graph: &Graph) -> Result<bool, String> {
+pub(super) fn check(seed: u64, graph: &Graph) -> Result<bool, String> {
     let (cut, healed) = pauses(seed, graph);
     let goes_on = cut <= PAUSE_MAX;
     if graph.has_majority() && !goes_on {

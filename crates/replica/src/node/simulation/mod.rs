@@ -1,12 +1,20 @@
 //! A set of three to five on simulated machines, by virtual time and from a seed: messages are lost and late, members
-//! lose power, links are cut by direction, clients write and read registers meanwhile. After the last fault a member
-//! takes writes within seconds, each call is answered, no lock is held, and all members have the same.
+//! lose power, also within calls to the disk, links are cut by direction. Clients run commands of the document database
+//! meanwhile: retryable writes to registers, which are linearizable; transactions that move between accounts, once
+//! and whole; reads at a time at any member, which see one state; changes of collections and indexes. What has a limit
+//! of time ends with it. After the last fault a member takes writes within seconds, each call is answered, no lock is
+//! held, all members have the same, and each collection is valid.
 //!
 //! `SPINNEY_REPLICA_SEEDS` says how many seeds are run, a thread for each core, `SPINNEY_REPLICA_SEED` which is the
 //! first.
 
+mod client;
 mod graphs;
 mod history;
+mod limits;
+mod member;
+mod network;
+mod turns;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,6 +49,11 @@ fn acknowledged_writes_are_kept_and_registers_are_linearizable() {
 #[test]
 fn a_primary_that_regains_its_majority_applies_first_what_it_has_proposed() {
     (1..4).for_each(regain);
+}
+
+#[test]
+fn what_waits_for_a_lost_majority_ends_by_its_limit_of_time() {
+    (1..3).for_each(limits::check);
 }
 
 #[test]
