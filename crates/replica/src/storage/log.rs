@@ -31,7 +31,7 @@ use spinney::env::{Next, Threads, Worker};
 use spinney::{Batch, ChangeFeed, Durability, Error, ErrorKind, Lsn, Result};
 
 use super::cached_entries::CachedEntries;
-use super::points::Points;
+use super::points::{Known, Points};
 use super::recovery::{Recovered, malformed, recover};
 use super::rows::Rows;
 use super::stored_entries::StoredEntries;
@@ -43,6 +43,10 @@ const COMMIT_BYTES_MAX: usize = 8 << 20;
 /// The part of the engine's memory that the entries of one commit may have; also the part that the newest entries may
 /// have that stay in memory, and those that were written and not applied.
 const MEMORY_PART: u64 = 4;
+
+/// What is known of the log is stored so many times in what the engine keeps of the redo log, but for very little.
+const STORED_PART: u64 = 16;
+const STORED_BYTES_MIN: u64 = 64 << 10;
 
 /// How many commits the worker makes after one of the consensus's thread took long.
 const SLOW_COMMITS: u32 = 64;
@@ -127,6 +131,10 @@ struct State {
     committed: Option<LogId>,
     damage: Option<Damage>,
     points: Points,
+    /// The last entry that was written.
+    written: Option<LogId>,
+    /// Bytes of entries that were written since what is known of the log was stored.
+    unstored: u64,
     /// Keeps the redo log from the first point on.
     pin: Option<ChangeFeed>,
 }
@@ -148,7 +156,8 @@ impl Log {
         let Recovered { purged, last, points, cached, pin } = recover(&rows, cache_bytes)?;
         let (undurable, pin) = (last.map_or(0, |last| last.index + 1), Some(pin));
         let committed = rows.applied()?;
-        let state = State { purged, last, points, cached, undurable, committed, pin, ..State::default() };
+        let state =
+            State { purged, last, written: last, points, cached, undurable, committed, pin, ..State::default() };
         let (stored, concurrent) = (StoredEntries::new(memory), threads.concurrent());
         let shared = Arc::new(Shared { rows, stored, cache_bytes, commit_bytes, concurrent, state: Mutex::new(state) });
         let worked = Arc::clone(&shared);
@@ -364,7 +373,8 @@ impl Log {
         let engine = self.shared.rows.engine();
         let options = engine.options();
         let bytes = bytes.min(options.log_bytes_max.saturating_add(options.log_keep_bytes) / 2);
-        self.shared.state.lock().points.last_where(|lsn| engine.log_bytes_after(lsn) >= bytes)
+        let point = self.shared.state.lock().points.last_where(|lsn| engine.log_bytes_after(lsn) >= bytes);
+        point.map(|point| point.index)
     }
 }
 
@@ -448,9 +458,21 @@ impl Shared {
         let engine = self.rows.engine();
         let lowest = entries.iter().map(|entry| entry.id.index).min().unwrap_or_default();
         let bytes = entries.iter().map(|entry| entry.bytes()).sum();
-        // Before they are written: else they could be committed and others before them given up, with the position from
-        // which the log is kept behind them. All commits of earlier entries end before it.
-        self.state.lock().points.add(lowest, engine.log_end(), bytes);
+        {
+            // Before they are written: else they could be committed and others before them given up, with the position
+            // from which the log is kept behind them. All commits of earlier entries end before it.
+            let mut state = self.state.lock();
+            let at = engine.log_end();
+            if state.unstored >= (engine.options().log_keep_bytes / STORED_PART).max(STORED_BYTES_MIN)
+                && let Some(last) = state.written
+            {
+                self.rows.put_known(&Known { at, last, points: state.points.clone() }, &mut batch);
+                state.unstored = 0;
+            }
+            state.points.add(lowest, at, bytes);
+            state.written = Some(last.id);
+            state.unstored += u64_of(bytes);
+        }
         // Readers see a commit after all before it: those that apply entries do not wait for this one's sync.
         let note = Arc::new(engine.write_note(&batch, Durability::Interval)?);
         self.stored.add(&note, entries.iter().map(|entry| &**entry).zip(payloads));
@@ -677,6 +699,39 @@ mod tests {
         database.close().unwrap();
         let (_database, log) = open(&machine);
         assert_eq!(log.shared.state.lock().cached.first(), cached);
+        assert_eq!(log.read(0..u64::MAX, usize::MAX).unwrap(), entries);
+    }
+
+    /// A member with 1 GiB of redo log read all of it at each start.
+    #[test]
+    fn an_open_reads_what_it_keeps_in_memory_and_finds_all_other_entries() {
+        let machine = SimEnv::new(5);
+        let open = || {
+            let env = machine.env();
+            let options = Options::default().log_keep_bytes(16 << 20).log_segment_bytes(1 << 20);
+            let database = Database::builder("/db").options(options).env(env.clone()).open().unwrap();
+            let log = Log::open(Rows::open(&database).unwrap(), 1 << 20, &*env.threads).unwrap();
+            (database, log)
+        };
+        let (database, log) = open();
+        (0..120).for_each(|index| append(&log, index, 100 << 10).unwrap());
+        // Entries that take the place of others, and some that are given up.
+        log.truncate_after(Some(LogId { index: 99, ..LogId::default() })).unwrap();
+        (100..120).for_each(|index| append(&log, index, 50 << 10).unwrap());
+        let (given_up, mut batch) = (LogId { index: 9, ..LogId::default() }, Batch::new());
+        log.rows().put_applied(given_up, &mut batch);
+        database.write(&batch).unwrap();
+        log.purge(given_up).unwrap();
+        let entries = log.read(0..u64::MAX, usize::MAX).unwrap();
+        assert_eq!(entries.len(), 110);
+        drop(log);
+        database.close().unwrap();
+        let is_log = |path: &std::path::Path| path.extension().is_some_and(|end| end == "log");
+        let before = machine.read_bytes(is_log);
+        let (_database, log) = open();
+        let read = machine.read_bytes(is_log) - before;
+        assert!(read < 6 << 20, "{read} bytes of 16 MB");
+        assert_eq!(log.ends().1, Some(LogId { index: 119, ..LogId::default() }));
         assert_eq!(log.read(0..u64::MAX, usize::MAX).unwrap(), entries);
     }
 

@@ -1,8 +1,12 @@
-//! Where in the redo log entries are: a sparse index, in memory.
+//! Where in the redo log entries are: a sparse index, in memory, which is stored now and then.
 
 use std::collections::VecDeque;
 
 use spinney::Lsn;
+use spinney::base::codec::{Decoder, Malformed, put_varint};
+use spinney::base::num::u64_of;
+
+use crate::entry::log_entry::LogId;
 
 /// Bytes of entries between two points.
 const SPACING_BYTES: usize = 256 << 10;
@@ -14,11 +18,40 @@ pub(crate) struct Point {
     pub(crate) lsn: Lsn,
 }
 
+/// What was known of the replicated log at a moment: an open reads the redo log from there on.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// Where the redo log ended.
+    pub(crate) at: Lsn,
+    /// The last entry that was written.
+    pub(crate) last: LogId,
+    pub(crate) points: Points,
+}
+
+impl Known {
+    /// The place of the last entry, the LSN, the points.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.last.encode(&mut out);
+        put_varint(&mut out, self.at.0);
+        self.points.encode(&mut out);
+        out
+    }
+
+    /// Takes what was known off its bytes.
+    ///
+    /// # Errors
+    /// When they make no sense.
+    pub(crate) fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Ok(Self { last: LogId::decode(input)?, at: Lsn(input.varint()?), points: Points::decode(input)? })
+    }
+}
+
 /// Points in the order of both index and LSN.
 ///
 /// # Invariants
 /// 1. The newest entry of an index stands behind the last point that is not behind the index, and before the next one.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Points {
     points: VecDeque<Point>,
     /// Bytes of entries since the last point.
@@ -52,6 +85,33 @@ impl Points {
         }
     }
 
+    /// The points as bytes: their number, then index and LSN of each, by how much they are larger than those before.
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, u64_of(self.points.len()));
+        let mut before = Point { index: 0, lsn: Lsn(0) };
+        for point in &self.points {
+            put_varint(out, point.index - before.index);
+            put_varint(out, point.lsn.0 - before.lsn.0);
+            before = *point;
+        }
+    }
+
+    /// Takes the points off the bytes. The next entries get one.
+    ///
+    /// # Errors
+    /// When they are no points in an order.
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let (count, mut points) = (input.varint()?, VecDeque::new());
+        let mut before = Point { index: 0, lsn: Lsn(0) };
+        for _ in 0..count {
+            let index = before.index.checked_add(input.varint()?).ok_or(Malformed)?;
+            let lsn = Lsn(before.lsn.0.checked_add(input.varint()?).ok_or(Malformed)?);
+            before = Point { index, lsn };
+            points.push_back(before);
+        }
+        Ok(Self { points, bytes: SPACING_BYTES })
+    }
+
     /// Forgets all.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
@@ -64,10 +124,10 @@ impl Points {
         Some((self.points[at], self.points.get(next).copied()))
     }
 
-    /// The index of the last point with an LSN that is early enough, as all before it.
-    pub(crate) fn last_where(&self, is_early: impl Fn(Lsn) -> bool) -> Option<u64> {
+    /// The last point with an LSN that is early enough, as all before it.
+    pub(crate) fn last_where(&self, is_early: impl Fn(Lsn) -> bool) -> Option<Point> {
         let at = self.points.partition_point(|point| is_early(point.lsn)).checked_sub(1)?;
-        Some(self.points[at].index)
+        Some(self.points[at])
     }
 
     /// The first point.
@@ -95,6 +155,11 @@ mod tests {
         assert_eq!(at(&points, 9), Some((40, None)));
         points.add(2, Lsn(50), 1);
         assert_eq!((at(&points, 1), at(&points, 2)), (Some((10, Some(50))), Some((50, None))));
+        let mut bytes = Vec::new();
+        points.encode(&mut bytes);
+        let decoded = Points::decode(&mut Decoder::new(&bytes)).unwrap();
+        assert_eq!(decoded.points, points.points);
+        assert!(Points::decode(&mut Decoder::new(&bytes[..bytes.len() - 1])).is_err());
         points.purge(2);
         assert_eq!((points.first().map(|point| point.index), at(&points, 1)), (Some(2), None));
     }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use spinney::base::num::u64_of;
 use spinney::{ChangeFeed, Database, Error, ErrorKind, Lsn, Result};
 
 use super::cached_entries::CachedEntries;
-use super::points::Points;
+use super::points::{Known, Points};
 use super::rows::Rows;
 use crate::entry::log_entry::{LogEntry, LogId, decode_note};
 
@@ -23,7 +24,7 @@ pub(crate) struct Recovered {
     pub(crate) pin: ChangeFeed,
 }
 
-/// Reads the notes of the redo log. The newest entries, up to `cache_bytes`, stay in memory.
+/// Reads the notes of the redo log, from where [`Known`] was stored. The newest entries, up to `cache_bytes`, stay in memory.
 ///
 /// # Errors
 /// Those of the engine; `Corruption` when entries are missing that were not applied.
@@ -36,9 +37,19 @@ pub(crate) fn recover(rows: &Rows, cache_bytes: usize) -> Result<Recovered> {
         None => (None, rows.copied()?.unwrap_or_else(|| engine.log_start())),
     };
     let (pin, from) = pinned(engine, from)?;
-    let (mut first, mut last, mut lsn) = (None, purged, from);
-    let (mut points, mut cached) = (Points::default(), CachedEntries::default());
-    for commit in engine.changes(from)? {
+    let known = known(rows, purged, from)?;
+    let is_known = known.is_some();
+    let (mut first, mut cached) = (None, CachedEntries::default());
+    let (mut points, mut last, mut lsn) = match known {
+        Some(Known { at, last, points }) => {
+            // Further back when the cache has room for more entries than are behind.
+            let is_enough = |lsn| engine.log_bytes_after(lsn) >= u64_of(cache_bytes);
+            let from = if is_enough(at) { at } else { points.last_where(is_enough).map_or(from, |point| point.lsn) };
+            (points, purged.max(Some(last)), from)
+        }
+        None => (Points::default(), purged, from),
+    };
+    for commit in engine.changes(lsn)? {
         let commit = commit?;
         let entries = decode_note(commit.note()).map_err(|_| malformed(commit.lsn))?;
         let entries: Vec<LogEntry> =
@@ -57,7 +68,9 @@ pub(crate) fn recover(rows: &Rows, cache_bytes: usize) -> Result<Recovered> {
         lsn = commit.end;
     }
     let begins = purged.map_or(0, |purged| purged.index + 1);
-    if let Some(first) = first.filter(|first| first.index > begins) {
+    if is_known {
+        // Entries are there from the first on that was not given up.
+    } else if let Some(first) = first.filter(|first| first.index > begins) {
         // The redo log was not kept so far back: its first entry is given up, since what is before it is not known.
         purged = Some(first);
         cached.purge(first.index + 1);
@@ -71,6 +84,17 @@ pub(crate) fn recover(rows: &Rows, cache_bytes: usize) -> Result<Recovered> {
         return Err(Error::new(ErrorKind::Corruption, message));
     }
     Ok(Recovered { purged, last, points, cached, pin })
+}
+
+/// What was known of the log a while ago, where that is still all of it up to then: the first entry that was not given
+/// up is found, and the redo log is kept `from` there on.
+fn known(rows: &Rows, purged: Option<LogId>, from: Lsn) -> Result<Option<Known>> {
+    let Some(mut known) = rows.known()? else { return Ok(None) };
+    let begins = purged.map_or(0, |purged| purged.index + 1);
+    known.points.purge(begins);
+    let is_whole = known.points.first().is_some_and(|first| first.index <= begins && first.lsn >= from);
+    let is_past = from <= known.at && known.at <= rows.engine().log_end();
+    Ok(Some(known).filter(|_| is_whole && is_past))
 }
 
 /// Keeps the redo log from a position on, or what there is of it behind the position. The engine, which flushes in the

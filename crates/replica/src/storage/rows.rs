@@ -11,6 +11,7 @@
 //! | `members` | the place of the last members that were applied, and the members as the entry has them |
 //! | `older-set` | another set counts on this member, which refuses writes since: what is to be done, in words |
 //! | `owed` | the index up to which the member had acknowledged the log before it lost some of it |
+//! | `points` | what was known of the log a while ago: see [`Known`] |
 //! | `purged` | the place of the last entry that was given up, and the LSN from which the entries behind it are found |
 //! | `removed` | the member was removed from its set: in words |
 //! | `seeded` | there were data before the log began, so that the log alone does not make a copy |
@@ -21,6 +22,7 @@ use spinney::base::codec::{Decoder, Malformed, put_varint};
 use spinney::{Batch, Durability, Error, ErrorKind, Lsn, Result, Table, TableOptions};
 use spinney_document::catalog::MEMBER_TABLE as TABLE;
 
+use super::points::Known;
 use crate::entry::log_entry::LogId;
 
 const APPENDED: &str = "appended";
@@ -30,6 +32,7 @@ const IDENTITY: &str = "identity";
 const MEMBERS: &str = "members";
 const OLDER_SET: &str = "older-set";
 const OWED: &str = "owed";
+const POINTS: &str = "points";
 const PURGED: &str = "purged";
 const REMOVED: &str = "removed";
 const SEEDED: &str = "seeded";
@@ -116,6 +119,22 @@ impl Rows {
         batch.put(&self.table, MEMBERS, value);
     }
 
+    /// What was known of the log when [`Self::put_known`] was called last; nothing when that makes no sense, as the log
+    /// tells it as well.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) fn known(&self) -> Result<Option<Known>> {
+        match self.read(POINTS, Known::decode) {
+            Err(error) if error.kind() == ErrorKind::Corruption => Ok(None),
+            known => known,
+        }
+    }
+
+    pub(crate) fn put_known(&self, known: &Known, batch: &mut Batch) {
+        batch.put(&self.table, POINTS, known.encode());
+    }
+
     /// The place of the last entry that was given up, and from where the log is read for those behind it.
     pub(crate) fn purged(&self) -> Result<Option<(LogId, Lsn)>> {
         self.read(PURGED, |input| Ok((LogId::decode(input)?, Lsn(input.varint()?))))
@@ -172,7 +191,7 @@ impl Rows {
     /// applied: it is a new member with an identity of its own, which needs a copy of the primary's database.
     pub(crate) fn forget_member(&self, identity: u64, token: u64) -> Result<()> {
         let mut batch = Batch::new();
-        for row in [APPENDED, APPLIED, OLDER_SET, OWED, PURGED, REMOVED, SEEDED, VOTE] {
+        for row in [APPENDED, APPLIED, OLDER_SET, OWED, POINTS, PURGED, REMOVED, SEEDED, VOTE] {
             batch.delete(&self.table, row);
         }
         let mut from = Vec::new();
@@ -246,7 +265,7 @@ impl Rows {
         batch.put(&self.table, APPENDED, bytes_of(applied));
         batch.put(&self.table, IDENTITY, identity_bytes(identity, token));
         // What the other member found out about itself.
-        [COPIED, OLDER_SET, OWED, REMOVED].into_iter().for_each(|row| batch.delete(&self.table, row));
+        [COPIED, OLDER_SET, OWED, POINTS, REMOVED].into_iter().for_each(|row| batch.delete(&self.table, row));
         if vote.is_empty() {
             batch.delete(&self.table, VOTE);
         } else {
