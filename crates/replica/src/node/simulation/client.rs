@@ -47,6 +47,9 @@ const UNKNOWN: [i32; 5] = [11602, 50, 91, 11600, GONE];
 /// other options, an index that is being built, a new name that is the old one.
 const OF_CATALOG: [i32; 7] = [26, 48, 27, 85, 86, 276, 20];
 
+/// What the end of a transaction may be told besides: it is not there any more.
+const OF_TRANSACTION: [i32; 1] = [251];
+
 /// What a read at a time may be told besides: the time is too old, its member does not have it yet.
 const OF_TIME: [i32; 2] = [239, 246];
 
@@ -254,12 +257,8 @@ impl Client {
 
     /// Runs a command on the member, and again on whoever is primary when that may help; what it comes to.
     fn retry(&self, member: &Running, database: &str, body: &str, also: &[i32]) -> End {
-        self.attempt(TRIES, member, database, body, also)
-    }
-
-    fn attempt(&self, tries: usize, member: &Running, database: &str, body: &str, also: &[i32]) -> End {
         let (mut member, mut end) = (member.clone(), End::Refused);
-        for _ in 0..tries {
+        for _ in 0..TRIES {
             match self.run(&member, database, body, also) {
                 Answer::Done(_) => return End::Done,
                 Answer::Failed(code, _) if REFUSED.contains(&code) && code != 10107 => return end,
@@ -277,13 +276,13 @@ impl Client {
     fn write(&mut self, member: &Running) {
         let key = u8::try_from(self.below(KEYS)).unwrap();
         let begun = self.seen.began.elapsed();
-        let (value, end) = self.write_to(member, key, TRIES);
+        let (value, end) = self.write_to(member, key);
         let ended = self.seen.began.elapsed();
         self.seen.operations.lock().push(Operation { key, call: Call::Write(value), begun, ended, end });
     }
 
     /// Writes a value that no other write has.
-    pub(super) fn write_to(&mut self, member: &Running, key: u8, tries: usize) -> (u64, End) {
+    fn write_to(&mut self, member: &Running, key: u8) -> (u64, End) {
         self.value += 1;
         self.transaction += 1;
         let (value, session) = (self.value, self.session());
@@ -292,7 +291,7 @@ impl Client {
             r#""update": "registers", "updates": [{{"q": {{"_id": {key}}},
                 "u": {{"$set": {{"v": {value_of}}}, "$push": {{"log": {value_of}}}}}, "upsert": true}}], {session}"#
         );
-        (value, self.attempt(tries, member, "app", &body, &[]))
+        (value, self.retry(member, "app", &body, &[]))
     }
 
     /// Reads a register from a primary that knows that it is.
@@ -429,9 +428,6 @@ impl Client {
         self.run(member, "app", &body, &OF_CATALOG);
     }
 }
-
-/// What the end of a transaction may be told besides: it is not there any more.
-const OF_TRANSACTION: [i32; 1] = [251];
 
 fn signed(document: &DocumentBuf) -> i64 {
     match document.view().get("n") {

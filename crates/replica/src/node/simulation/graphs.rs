@@ -7,17 +7,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::client::{Client, Seen};
-use super::history::End;
-use super::member::Running;
+use super::life::within;
+use super::member::{Answer, Running};
 use super::turns::{self, in_turns};
-use super::world::{World, within};
+use super::world::World;
 
 /// How long a cut lasts.
 const CUT: Duration = Duration::from_secs(20);
 
 /// How long writes may pause where a majority is connected with each other.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// How long a client rests between two writes.
+const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Links among members: which directions there are.
 #[derive(Clone, Debug)]
@@ -94,18 +96,17 @@ pub(super) fn pauses(seed: u64, graph: &Graph) -> (Duration, Duration) {
 
 /// Writes on a member whenever it takes writes, and notes when one was acknowledged.
 async fn write_on(world: Arc<World>, at: usize, acknowledged: Arc<Mutex<Vec<Instant>>>) {
-    let seen = Arc::new(Seen::new(Instant::now()));
-    let mut client = Client::new(Arc::clone(&world), seen, u64::try_from(at).unwrap());
-    in_turns(move || {
-        loop {
-            turns::rest(Duration::from_millis(20));
+    let write = move || {
+        for value in 0.. {
+            turns::rest(BETWEEN);
             let Some(member) = world.member(at).filter(Running::is_writable) else { continue };
-            if client.write_to(&member, u8::try_from(at).unwrap(), 1).1 == End::Done {
+            let insert = format!(r#"{{"insert": "written", "documents": [{{"_id": {}}}]}}"#, value * 10 + at);
+            if let Answer::Done(_) = member.run("app", &insert) {
                 acknowledged.lock().push(Instant::now());
             }
         }
-    })
-    .await;
+    };
+    in_turns(write).await;
 }
 
 /// Whether writes go on when a set has no other links than those of a graph.

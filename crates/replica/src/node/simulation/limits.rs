@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::life::within;
 use super::member::{Answer, Running};
 use super::turns::in_turns;
-use super::world::{World, within};
+use super::world::World;
 
 /// The limit of time of each command. A primary leads on for longer after it lost its majority.
 const LIMIT_MS: u64 = 300;

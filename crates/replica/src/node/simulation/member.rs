@@ -1,13 +1,12 @@
 //! A member on a simulated machine: the engine, the document database with its commands, and its part in the set.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
-use std::task::Waker;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use spinney::Options;
-use spinney::env::sim;
+use spinney::env::Env;
 use spinney_document::base::Environment;
 use spinney_document::bson::{Document, DocumentBuf, Timestamp, Value};
 use spinney_document::command::catch_up::CatchUp;
@@ -20,9 +19,8 @@ use tokio::time::Instant;
 use super::super::committer::Agreement;
 use super::super::core::Core;
 use super::super::start::take_part;
-use super::network::Link;
 use super::turns::{self, Turns};
-use super::world::{World, host};
+use crate::base::caller::Caller;
 use crate::base::settings::Settings;
 use crate::storage::applier::Applier;
 use crate::storage::log::Log;
@@ -31,20 +29,24 @@ use crate::storage::rows::Rows;
 /// How long a read waits for its member to catch up.
 const CATCH_UP: Duration = Duration::from_secs(10);
 
-/// How often a machine looks whether the time of some background work has come.
-const LOOKS: Duration = Duration::from_millis(20);
-
-/// How long a thread for background work rests that does not look.
-const UNTIL_WOKEN: Duration = Duration::from_secs(3600);
-
-/// Threads for background work of a machine: while one waits, another goes on.
-const WORKERS: usize = 3;
-
 /// 2025-01-01 00:00 UTC in milliseconds since 1970.
 const BEGAN_MS: i64 = 1_735_689_600_000;
 
 /// The code of a command that nobody answers.
 pub(super) const GONE: i32 = -1;
+
+/// A machine as its process finds it.
+pub(super) struct Machine {
+    pub(super) env: Env,
+    pub(super) clock: Arc<Virtual>,
+    pub(super) host: String,
+    pub(super) number: u64,
+    pub(super) memory_bytes: u64,
+    /// Bytes of entries that the member keeps in memory.
+    pub(super) log_cache_bytes: usize,
+    /// Where numbers of its process begin.
+    pub(super) random: u64,
+}
 
 /// A member that runs.
 #[derive(Clone)]
@@ -144,22 +146,19 @@ impl Answer {
 
 impl Running {
     /// Opens what a member has on its machine. Called in a task.
-    pub(super) fn open(world: &Arc<World>, at: usize) -> Self {
-        let env = world.machines[at].env();
-        let options =
-            Options::default().memory_bytes(world.memory_bytes).log_segment_bytes(64 << 10).log_bytes_max(8 << 20);
+    pub(super) fn open(machine: Machine, caller: Arc<dyn Caller>) -> Self {
+        let Machine { env, clock, host, number, memory_bytes, log_cache_bytes, random } = machine;
+        let options = Options::default().memory_bytes(memory_bytes).log_segment_bytes(64 << 10).log_bytes_max(8 << 20);
         let engine =
             spinney::Database::builder("/db").options(options.log_keep_bytes(4 << 20)).env(env.clone()).open().unwrap();
         let rows = Rows::open(&engine).unwrap();
-        let identity = rows.identity(|| 100 + u64::try_from(at).unwrap()).unwrap();
-        let log = Log::open(rows.clone(), world.log_cache_bytes, &*env.threads).unwrap();
+        let identity = rows.identity(|| 100 + number).unwrap();
+        let log = Log::open(rows.clone(), log_cache_bytes, &*env.threads).unwrap();
         let applier = Applier::new(rows, log.stored(), &*env.threads).unwrap();
-        let link = Link { world: Arc::downgrade(world), from: at };
-        let core = Arc::new(Core::new(Settings::new("rs", host(at)), identity, log, applier, Arc::new(link)));
+        let core = Arc::new(Core::new(Settings::new("rs", host), identity, log, applier, caller));
         let turns = Arc::new(Turns(Handle::current()));
-        let agreement = Arc::new(Agreement::new(&core, turns, engine.clone(), world.below(u64::MAX)));
-        let environment = Arc::clone(&world.clocks[at]) as Arc<dyn Environment>;
-        let database = Database::with_committer(engine, environment, Arc::clone(&agreement) as _).unwrap();
+        let agreement = Arc::new(Agreement::new(&core, turns, engine.clone(), random));
+        let database = Database::with_committer(engine, clock, Arc::clone(&agreement) as _).unwrap();
         let options = ServiceOptions { replica_set: true, ..ServiceOptions::default() };
         let service = Service::with_options(database.clone(), options);
         assert!(service.state().catch_up.set(Box::new(Follower(database))).is_ok());
@@ -221,47 +220,5 @@ impl Running {
             }
         }
         lines
-    }
-}
-
-/// The threads for the background work of a machine.
-#[derive(Default)]
-struct Workers {
-    /// What wakes them, of those that have nothing to do.
-    idle: Mutex<[Option<Waker>; WORKERS]>,
-    /// Up to when the machine's clock was moved.
-    moved: Mutex<Option<Instant>>,
-}
-
-impl sim::Turns for Workers {
-    fn rest(&self, time: Duration) {
-        turns::rest(time);
-    }
-
-    fn woken(&self) {
-        let first = self.idle.lock().iter_mut().find_map(Option::take);
-        first.into_iter().for_each(Waker::wake);
-    }
-}
-
-/// Does the background work of a machine until the world has ended.
-pub(super) fn work(world: &Arc<World>, at: usize) {
-    let workers = Arc::new(Workers::default());
-    let machine = world.machines[at].clone();
-    machine.set_turns(Some(Arc::clone(&workers) as _));
-    for number in 0..WORKERS {
-        let (world, workers, machine) = (Arc::downgrade(world), Arc::clone(&workers), machine.clone());
-        tokio::spawn(turns::in_turns(move || {
-            while let Some(world) = Weak::upgrade(&world) {
-                let now = Instant::now();
-                let since = workers.moved.lock().replace(now).unwrap_or(now);
-                machine.advance(now - since);
-                while machine.work(world.below(1 << 16)) {}
-                drop(world);
-                workers.idle.lock()[number] = Some(turns::waker());
-                turns::rest(if number == 0 { LOOKS } else { UNTIL_WOKEN });
-                workers.idle.lock()[number] = None;
-            }
-        }));
     }
 }

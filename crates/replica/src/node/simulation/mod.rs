@@ -11,10 +11,12 @@
 mod client;
 mod graphs;
 mod history;
+mod life;
 mod limits;
 mod member;
 mod network;
 mod turns;
+mod workers;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,9 +24,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use graphs::Graph;
 use history::check;
+use life::{regain, run};
 use spinney_testkit::engine::panic_message;
 use spinney_testkit::parallel;
-use world::{regain, run};
 
 /// The seed that is the first of all.
 fn first() -> u64 {
