@@ -3,8 +3,8 @@
 use super::format::{BlockKind, COUNT_AT, FLAGS_AT, KIND_AT, Meta, PREFIX_AT, PREFIX_LEN_AT, RAW_PAYLOAD_AT, heads_at};
 use super::search::{self, Bound, Head};
 use crate::base::codec::Decoder;
-use crate::base::memory::Image;
 use crate::base::memory::image::HEAD_BYTES;
+use crate::base::memory::{Draining, Image};
 use crate::base::num::usize_of32;
 use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 use crate::base::{Kind, SeqNum, Value};
@@ -143,6 +143,24 @@ impl Block {
     #[must_use]
     pub fn prefix(&self) -> &[u8] {
         &self.image[PREFIX_AT..][..self.prefix_len()]
+    }
+
+    /// The block in memory of its own.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        Self { image: Image::from(&*self.image) }
+    }
+
+    /// The block in the memory of those that trees pin: see [`Image::pinned`].
+    #[must_use]
+    pub fn in_pinned_memory(&self) -> Self {
+        Self { image: self.image.pinned() }
+    }
+
+    /// Whether its memory is being drained.
+    #[must_use]
+    pub fn is_in(&self, draining: &Draining) -> bool {
+        draining.holds(&self.image)
     }
 
     /// The block of an image that was a block's.

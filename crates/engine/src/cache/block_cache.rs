@@ -8,6 +8,7 @@ use super::swips::SwipOf;
 use super::table::{Key, TableAddr};
 use crate::base::Result;
 use crate::base::debug::debug_by;
+use crate::base::memory::Draining;
 use crate::base::num::{u64_of, usize_of};
 use crate::base::sync::Mutex;
 use crate::base::thread_counters::ThreadCounters;
@@ -36,6 +37,9 @@ pub struct CacheStats {
 const SHARDS_MAX: u64 = 64;
 /// A smaller share would hold too few blocks to evict well, so that small caches have fewer shards.
 const SHARD_BYTES_MIN: u64 = 2 << 20;
+
+/// Lines of a table that [`Cache::copy_blocks`] looks at before it lets other threads have the latch of their shard.
+const LINES_AT_ONCE: usize = 1024;
 
 /// Blocks that trees pin take at most the capacity divided by this, in addition to the capacity.
 const RESERVED_PART: u64 = 32;
@@ -286,6 +290,33 @@ impl Cache {
         for latched in &self.shards {
             let mut dropped = Vec::new();
             latched.shard.lock().forget_file(instance, &mut dropped);
+        }
+    }
+
+    /// Copies blocks from regions of memory that hold few bytes of blocks to other regions, so that the former go back
+    /// to the system. To be called from time to time, by a thread that no other waits for.
+    pub fn defragment(&self) {
+        let draining = Draining::begin();
+        if !draining.is_empty() {
+            self.copy_blocks(|block| block.is_in(&draining));
+        }
+    }
+
+    /// Puts copies in the place of the blocks that are `chosen`. Readers that hold such a block hold it until they let
+    /// go. A block that comes in meanwhile, or whose line moves in its table, may be left out.
+    pub(crate) fn copy_blocks(&self, mut chosen: impl FnMut(&Block) -> bool) {
+        for latched in &self.shards {
+            for at in (0..).step_by(LINES_AT_ONCE) {
+                let shard = latched.shard.lock();
+                let Some(lines) = shard.table().lines_from(at, LINES_AT_ONCE) else { break };
+                let lines = lines.filter(|line| chosen(&line.value));
+                let blocks: Vec<_> = lines.map(|line| (line.key, line.tag, line.value.clone())).collect();
+                drop(shard);
+                for (key, tag, block) in blocks {
+                    let (copy, mut dropped) = (block.copied(), vec![block]);
+                    latched.shard.lock().replace(key, tag, copy, &mut dropped);
+                }
+            }
         }
     }
 

@@ -16,6 +16,7 @@
 //! Each shard has a latch, held for a lookup or an insert and never over a read of a file or the freeing of a block.
 //! Two threads that miss the same block both read it, and the first to insert it gives its copy to both. What is read
 //! often is found without the latch, in the swips of the branch above it; they are filled and emptied under it.
+//! [`Cache::defragment`] copies blocks without a latch, and puts each copy in the place of its block under the latch.
 
 mod block_cache;
 mod ghost;

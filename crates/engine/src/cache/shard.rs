@@ -18,6 +18,7 @@
 //! 4. A key has at most one block, the one that was inserted last.
 
 use std::collections::HashMap;
+use std::mem;
 
 use super::ghost::Ghost;
 use super::table::{Key, Line, Table};
@@ -298,6 +299,25 @@ impl<V: Shared> Shard<V> {
         self.table.len() - self.populated
     }
 
+    /// Puts `copy` in place of its equal, the value that `tag` names, if that is still kept at `key`. What was there is
+    /// left in `dropped`, to be dropped outside the latch.
+    pub(super) fn replace(&mut self, key: Key, tag: u64, copy: V, dropped: &mut Vec<V>) {
+        let Some(found) = self.table.find(key.hash(), key) else { return };
+        let line = self.table.line(found);
+        if line.tag != tag {
+            return;
+        }
+        dropped.push(mem::replace(&mut line.value, copy));
+        if let Some(swip) = &at(&mut self.slots, line.slot).swip {
+            line.frequency = FREQUENCY_MAX.min(line.frequency + swip.cool());
+            // Its branch may be gone.
+            if let Some(older) = swip.take() {
+                dropped.push(older);
+                swip.put(&line.value);
+            }
+        }
+    }
+
     /// Forgets what is kept at `key`.
     pub(super) fn forget(&mut self, key: Key, dropped: &mut Vec<V>) {
         if let Some(at) = self.table.find(key.hash(), key) {
@@ -401,7 +421,7 @@ impl<V: Shared> Shard<V> {
 
     fn requeue(&mut self, index: Index, to: Queue) {
         let slot = at(&mut self.slots, index);
-        let from = std::mem::replace(&mut slot.queue, to);
+        let from = mem::replace(&mut slot.queue, to);
         self.small_bytes -= if from == Queue::Small { slot.weight } else { 0 };
         self.small_bytes += if to == Queue::Small { slot.weight } else { 0 };
         self.populated -= usize::from(from == Queue::Populated);

@@ -96,6 +96,12 @@ impl<V> Table<V> {
         self.lines[at].as_mut().expect("a place that was found holds a line")
     }
 
+    /// The lines from `at` on, `count` of them at most, that are in use; `None` behind the last.
+    pub(super) fn lines_from(&self, at: usize, count: usize) -> Option<impl Iterator<Item = &Line<V>>> {
+        let lines = self.lines.get(at..).filter(|lines| !lines.is_empty())?;
+        Some(lines[..count.min(lines.len())].iter().flatten())
+    }
+
     /// Puts a line in whose key is not there. `placed` is told of all that get a place: it, and those that are moved
     /// for it.
     pub(super) fn insert(&mut self, line: Line<V>, mut placed: impl FnMut(Index, usize)) {

@@ -1,7 +1,7 @@
 //! Tests of the cache: its invariants over random steps, its hits beside those of LRU, and its use of files.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use super::shard::{ENTRY_BYTES, Shard, Shared, Swizzle};
 use super::table::Key;
 use super::*;
 use crate::base::memory::ImageSwip;
+use crate::base::memory::pages::HUGE_PAGE_BYTES;
 use crate::base::num::usize_of;
 use crate::block::{Block, BlockPointer, Compression, raw_image};
 use crate::env::Access;
@@ -59,6 +60,9 @@ fn at_hand(swip: &TestSwip) -> Option<u64> {
     swip.set((value, (heat + u8::from(value.is_some())).min(ImageSwip::HEAT_MAX)));
     value
 }
+
+/// Elsewhere images come from the allocator.
+const IS_IN_SLABS: bool = cfg!(not(any(miri, sanitized)));
 
 /// What every value of the traces weighs, with the overhead.
 const WEIGHT: u64 = 4096;
@@ -115,6 +119,11 @@ enum Step {
         tag: u64,
         weight: u64,
     },
+    /// With a copy, which is the same number.
+    Copy {
+        key: (u64, u64),
+        tag: u64,
+    },
     Peek {
         key: (u64, u64),
         tag: u64,
@@ -139,6 +148,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..2usize).prop_map(|branch| Step::Replace { branch }),
         20 => (key(), 0..2u64, 0..3000u64).prop_map(|(key, tag, weight)| Step::Insert { key, tag, weight }),
         20 => (key(), 0..2u64, 0..3000u64).prop_map(|(key, tag, weight)| Step::Populate { key, tag, weight }),
+        10 => (key(), 0..2u64).prop_map(|(key, tag)| Step::Copy { key, tag }),
         5 => (key(), 0..2u64).prop_map(|(key, tag)| Step::Peek { key, tag }),
         2 => key().prop_map(|key| Step::Forget { key }),
         1 => (0..4u64).prop_map(|instance| Step::ForgetFile { instance }),
@@ -184,6 +194,14 @@ proptest! {
                     shard.populate(key(instance, offset), tag, serial, weight);
                     last.insert((instance, offset), (tag, serial));
                     prop_assert_eq!(shard.tally.evicted, before, "a populated value takes free room only");
+                }
+                Step::Copy { key: (instance, offset), tag } => {
+                    let (key, bytes) = (key(instance, offset), shard.bytes());
+                    if let Some((copy, was_read)) = shard.peek(key, tag) {
+                        shard.replace(key, tag, copy, &mut dropped);
+                        prop_assert_eq!((shard.peek(key, tag), shard.bytes()), (Some((copy, was_read)), bytes));
+                    }
+                    shard.replace(key, 2, 0, &mut dropped);
                 }
                 Step::Peek { key: (instance, offset), tag } => {
                     if let Some((found, _)) = shard.peek(key(instance, offset), tag) {
@@ -551,6 +569,72 @@ fn a_smaller_capacity_takes_effect_at_once() {
     assert_eq!((cache.bytes(), reads(&stats)), (0, 1000));
 }
 
+/// How many regions of memory have any of the blocks in the cache, and bytes of these blocks.
+fn regions_of(cache: &Cache) -> (usize, usize) {
+    let (mut regions, mut bytes) = (BTreeSet::new(), 0);
+    cache.copy_blocks(|block| {
+        regions.insert(block.bytes().as_ptr().addr() / HUGE_PAGE_BYTES);
+        bytes += block.memory_bytes();
+        false
+    });
+    (regions.len(), bytes)
+}
+
+/// Before blocks were moved, a cache of 8 MiB had some in nearly all regions that it once had when it was larger.
+#[test]
+fn the_memory_of_a_cache_that_shrank_goes_back_to_the_system_and_its_blocks_stay() {
+    let (file, pointers, stats) = file_of_blocks(&SimEnv::new(1), "/blocks", 16_000);
+    let cache = Cache::new(80 << 20);
+    let swips = Arc::new(Swips::new(pointers.len()));
+    pointers.iter().for_each(|pointer| drop(cache.get(&file, *pointer, Fill::Keep).unwrap()));
+    // A tenth of them is read again, and stays.
+    let mut random = Random(1);
+    let again = (0..pointers.len()).filter(|_| random.next() % 10 == 0);
+    for at in again {
+        (0..3).for_each(|_| drop(look(&cache, &file, pointers[at], (&swips, at))));
+    }
+    cache.fit(|_| Some(8 << 20));
+    let (sparse, bytes) = regions_of(&cache);
+    assert!(bytes > 6 << 20 && (sparse > 25 || !IS_IN_SLABS), "{bytes} in {sparse} regions");
+    let (last, before) = (pointers[15_999], cache.stats());
+    let held = cache.lookup(file.instance(), last, Fill::Bypass).expect("the newest block is there");
+    (0..8).for_each(|_| cache.defragment());
+    let (regions, bytes_now) = regions_of(&cache);
+    assert_eq!((bytes_now, cache.stats()), (bytes, before));
+    assert!(regions <= sparse / 2 || !IS_IN_SLABS, "{bytes} in {regions} regions, in {sparse} before");
+    let mut kept = 0;
+    for (at, pointer) in pointers.iter().enumerate() {
+        let swip = SwipOf::new(&swips, at).unwrap();
+        let block = cache.lookup(file.instance(), *pointer, Fill::Bypass);
+        kept += usize::from(block.is_some());
+        assert!(block.is_none_or(|block| block.bytes().last() == Some(&byte_of(at))));
+        assert!(swip.get().is_none_or(|block| block.bytes().last() == Some(&byte_of(at))));
+    }
+    assert!(kept > 1500 && reads(&stats) == 16_000);
+    assert_eq!(held.bytes().last(), Some(&byte_of(15_999)));
+}
+
+#[test]
+fn a_copy_takes_the_place_of_a_block_for_readers_by_a_swip_too() {
+    let (file, pointers, stats) = file_of_blocks(&SimEnv::new(1), "/blocks", 3);
+    let cache = Cache::new(8 << 20);
+    let swips = Arc::new(Swips::new(3));
+    for (at, pointer) in pointers.iter().enumerate() {
+        cache.get(&file, *pointer, Fill::Keep).unwrap();
+        (0..at * 3).for_each(|_| drop(look(&cache, &file, *pointer, (&swips, at))));
+    }
+    let looks = || -> Vec<_> { (0..3).map(|at| look(&cache, &file, pointers[at], (&swips, at)).unwrap()).collect() };
+    let place = |block: &Block| block.bytes().as_ptr();
+    let before = looks();
+    cache.copy_blocks(|block| place(block) != place(&before[1]));
+    let after = looks();
+    assert!(before.iter().zip(&after).all(|(before, after)| before.bytes() == after.bytes()));
+    assert!([0, 1, 2].map(|at| place(&before[at]) == place(&after[at])) == [false, true, false]);
+    assert!(SwipOf::new(&swips, 2).unwrap().is_full() && reads(&stats) == 3);
+    cache.fit(|_| Some(0));
+    assert!((0..3).all(|at| !SwipOf::new(&swips, at).unwrap().is_full()));
+}
+
 #[test]
 fn a_failed_read_is_reported_and_not_remembered() {
     let sim = SimEnv::new(1);
@@ -586,6 +670,9 @@ fn threads_share_the_blocks_and_the_bound() {
                     assert!(cache.bytes() <= 1 << 20);
                     if turn.is_multiple_of(500) {
                         cache.forget(file.instance());
+                    }
+                    if turn.is_multiple_of(50) {
+                        cache.copy_blocks(|block| block.bytes().as_ptr().addr() / 8192 % 2 == usize_of(seed) % 2);
                     }
                 }
             });

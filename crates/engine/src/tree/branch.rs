@@ -50,7 +50,7 @@ impl Branch {
             },
             _ => Children::Branches(places.map(|_| OnceLock::new()).collect()),
         };
-        Ok(Self { block, children })
+        Ok(Self { block: block.in_pinned_memory(), children })
     }
 
     /// Its block.

@@ -14,6 +14,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 
+use super::pages::HUGE_PAGE_BYTES;
 use super::slabs::{Slabs, piece_for, pieces_of};
 use crate::base::debug::debug_by;
 use crate::base::num::{u32_of, usize_of32};
@@ -46,8 +47,11 @@ const ALLOCATOR: u32 = u32::MAX;
 /// The memory of all images, but for the shortest and longest, in parts with a latch each: a thread that finds the
 /// latch of its part held goes on to another part and stays there, as threads do with the arenas of the C library's
 /// allocator. (Not latches of [`crate::base::sync`]: no thread waits for anything while it holds one.)
-static SLABS: [Mutex<Slabs>; PARTS_MAX] = [const { Mutex::new(Slabs::new()) }; PARTS_MAX];
+///
+/// One more part holds the images that trees pin: elsewhere they would keep drained regions from getting empty.
+static SLABS: [Mutex<Slabs>; PARTS_MAX + 1] = [const { Mutex::new(Slabs::new()) }; PARTS_MAX + 1];
 const PARTS_MAX: usize = 16;
+const PINNED_PART: usize = PARTS_MAX;
 
 /// As many parts are used as there are processors, since no more threads take memory at a time: each part keeps memory
 /// that the others cannot use, and threads would wander over all of them in time.
@@ -63,9 +67,15 @@ thread_local! {
 
 /// Bits of the number of a slab in its part; those above are the number of the part.
 const SLAB_BITS: u32 = 27;
-const _: () = assert!(PARTS_MAX << SLAB_BITS < ALLOCATOR as usize);
+const _: () = assert!(PINNED_PART << SLAB_BITS < (ALLOCATOR >> SLAB_BITS << SLAB_BITS) as usize);
 
-/// Takes one of `pieces` pieces of a slab, of any part; returns where it is from.
+/// Where a piece is from: its part, and its slab there.
+fn source(part: usize, slab: u32) -> u32 {
+    assert!(slab < 1 << SLAB_BITS, "all memory is smaller than so many slabs");
+    u32_of(part) << SLAB_BITS | slab
+}
+
+/// Takes one of `pieces` pieces of a slab, of any part but that of pinned images; returns where it is from.
 fn take(pieces: usize) -> (NonNull<u8>, u32) {
     let (first, count) = (PART.get(), parts());
     let free = (0..count).map(|step| (first + step) % count).find_map(|part| Some((part, SLABS[part].try_lock()?)));
@@ -73,8 +83,13 @@ fn take(pieces: usize) -> (NonNull<u8>, u32) {
     let (start, slab) = slabs.take(pieces);
     drop(slabs);
     PART.set(part);
-    assert!(slab < 1 << SLAB_BITS, "all memory is smaller than so many slabs");
-    (start, u32_of(part) << SLAB_BITS | slab)
+    (start, source(part, slab))
+}
+
+/// As [`take`], for an image that a tree pins.
+fn take_pinned(pieces: usize) -> (NonNull<u8>, u32) {
+    let (start, slab) = SLABS[PINNED_PART].lock().take(pieces);
+    (start, source(PINNED_PART, slab))
 }
 
 /// Miri and sanitizers watch what the allocator gives and takes.
@@ -88,6 +103,31 @@ impl Image {
     /// When `len` is 4 GiB or more.
     #[must_use]
     pub fn of_len(len: usize) -> Self {
+        Self::taken_by(take, len)
+    }
+
+    /// As [`Self::of_len`], in the memory of images that trees pin.
+    ///
+    /// # Panics
+    /// When `len` is 4 GiB or more.
+    #[must_use]
+    pub fn pinned_of_len(len: usize) -> Self {
+        Self::taken_by(take_pinned, len)
+    }
+
+    /// The same bytes for a tree that pins them: the image itself, if it lies in memory that is never drained, or else
+    /// a copy in such memory.
+    #[must_use]
+    pub fn pinned(&self) -> Self {
+        if self.head().slab >> SLAB_BITS >= u32_of(PINNED_PART) {
+            return self.clone();
+        }
+        let mut pinned = Self::pinned_of_len(self.len());
+        pinned.make_mut().copy_from_slice(self);
+        pinned
+    }
+
+    fn taken_by(take: fn(usize) -> (NonNull<u8>, u32), len: usize) -> Self {
         let stored_len = u32_of(len);
         let pieces = pieces_of(HEAD_BYTES + len).filter(|_| !IS_WATCHED);
         let piece = pieces.map(take);
@@ -233,6 +273,39 @@ impl From<Vec<u8>> for Image {
 
 debug_by!(Image, self => len: self.len());
 
+/// The regions of memory that were being drained at a moment. A region goes back to the system when the holders of the
+/// images in it have let go of them, and go on with copies.
+#[derive(Debug)]
+pub struct Draining {
+    /// Sorted.
+    addresses: Vec<usize>,
+}
+
+impl Draining {
+    /// Begins to drain the regions with the fewest bytes of images, while more memory is mapped than images and spare
+    /// regions explain. Returns all regions that are being drained.
+    #[must_use]
+    pub fn begin() -> Self {
+        let mut addresses = Vec::new();
+        SLABS[..parts()].iter().for_each(|slabs| slabs.lock().drain(&mut addresses));
+        addresses.sort_unstable();
+        Self { addresses }
+    }
+
+    /// Whether no region is being drained.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.addresses.is_empty()
+    }
+
+    /// Whether an image lies in one of them.
+    #[must_use]
+    pub fn holds(&self, image: &Image) -> bool {
+        let region = image.0.addr().get() & !(HUGE_PAGE_BYTES - 1);
+        self.addresses.binary_search(&region).is_ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,6 +344,21 @@ mod tests {
                 taken >= HEAD_BYTES + len && taken <= HEAD_BYTES + len + len / 8 + CACHE_LINE_BYTES,
                 "{len} {taken}"
             );
+        }
+    }
+
+    #[test]
+    fn what_a_tree_pins_lies_in_memory_that_is_not_drained() {
+        let addr = |image: &Image| image.as_ptr().addr();
+        for len in LENS {
+            let cached = Image::from(vec![7; len]);
+            let pinned = cached.pinned();
+            assert_eq!(*pinned, *cached);
+            assert_eq!(addr(&pinned.pinned()), addr(&pinned), "it is there already");
+            let moves = !IS_WATCHED && pieces_of(HEAD_BYTES + len).is_some();
+            assert_eq!(addr(&pinned) != addr(&cached), moves, "{len}");
+            let regions = [&cached, &pinned].map(|image| image.0.addr().get() & !(HUGE_PAGE_BYTES - 1));
+            assert_eq!(regions[0] != regions[1], moves, "{len}");
         }
     }
 

@@ -5,5 +5,5 @@ pub mod pages;
 mod slabs;
 mod swip;
 
-pub use image::Image;
+pub use image::{Draining, Image};
 pub use swip::ImageSwip;

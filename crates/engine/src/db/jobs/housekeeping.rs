@@ -1,6 +1,7 @@
 //! What is done from time to time in the background: many files that tables had which were dropped together are
-//! removed, memory that no memtable asks for is given back, and it is looked at entries that expire, what readers in
-//! other processes no longer keep, and the file `STATS`, which tells other processes the counters of this one.
+//! removed, memory that no memtable asks for is given back, the cache's blocks are moved together, and it is looked at
+//! entries that expire, what readers in other processes no longer keep, and the file `STATS`, which tells other
+//! processes the counters of this one.
 //!
 //! `STATS` is no part of the database: it is never synced, an error of it is nobody's, and it goes when the database is
 //! closed. The process that writes it shares its lock, so that what a crash left is known for what it is.
@@ -73,7 +74,7 @@ impl Housekeeper {
         drop(self.report.set(report));
     }
 
-    /// A step of the worker. It is woken when there may be something that expires.
+    /// A step of the worker. It is woken when there may be something that expires, and when the cache has shrunk.
     pub(crate) fn step(&self) -> Result<Next> {
         let mut due = self.due.lock();
         let now = self.state.env.clock.now();
@@ -85,6 +86,7 @@ impl Housekeeper {
                 Next::Again | Next::Wait => None,
             };
         }
+        self.state.cache.defragment();
         let rest = *due.rest.get_or_insert(now + EVERY);
         if rest <= now {
             due.rest = Some(now + EVERY);

@@ -51,7 +51,7 @@ impl Wakers {
         self.workers.get().into_iter().for_each(|workers| workers.memory.wake());
     }
 
-    /// Removes files that were left to the background.
+    /// Removes files that were left to the background, and moves blocks of a cache that has shrunk.
     pub(crate) fn wake_housekeeping(&self) {
         self.workers.get().into_iter().for_each(|workers| workers.housekeeping.wake());
     }

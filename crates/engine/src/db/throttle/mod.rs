@@ -204,6 +204,8 @@ impl Throttle {
         if presses(&self.state.cache.capacity()) {
             // Another writer may have been faster.
             self.state.cache.fit(|capacity| presses(&capacity).then(|| self.budget.cache_bytes()));
+            // What was evicted lies in pieces: only when blocks are moved together does their memory go back.
+            self.state.wakers.wake_housekeeping();
         }
     }
 

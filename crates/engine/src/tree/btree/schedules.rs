@@ -96,6 +96,13 @@ impl Shared {
         root.get(&key.to_be_bytes(), SeqNum(u64::MAX >> 8)).unwrap().expect("it is there").value
     }
 
+    fn copy_blocks(&self) {
+        for _ in 0..4 {
+            self.cache.copy_blocks(|_| true);
+            thread::yield_now();
+        }
+    }
+
     fn shrink_cache(&self) {
         for bytes in [0, CACHE_BYTES, 4 << 10, CACHE_BYTES] {
             self.cache.fit(|_| Some(bytes));
@@ -113,11 +120,12 @@ fn what_a_reader_holds_stays_while_extents_and_cache_go_on() {
             let shared = shared.clone();
             thread::spawn(move || user(&shared))
         };
-        let users: [fn(&Shared); 4] = [
+        let users: [fn(&Shared); 5] = [
             Shared::change,
             |shared| shared.read(Fill::Keep),
             |shared| shared.read(Fill::Bypass),
             Shared::shrink_cache,
+            Shared::copy_blocks,
         ];
         users.map(start).into_iter().for_each(|user| user.join().unwrap());
         let root = shared.tree.root();

@@ -46,7 +46,7 @@ impl OpenFilter {
             None => {
                 fetched = cache.get(file, pointer, Fill::Keep)?;
                 if self.stats.rejects_often() {
-                    reservation.pin(&self.pinned[part], fetched.memory_bytes(), || Some(fetched.clone()));
+                    reservation.pin(&self.pinned[part], fetched.memory_bytes(), || Some(fetched.in_pinned_memory()));
                 }
                 &fetched
             }

@@ -157,7 +157,7 @@ impl ViewBuilder {
         }
         push(&mut self.top, self.separators.last_key());
         let separators = block(&mut self.separators);
-        let mut groups = Image::of_len(self.groups.len() + self.long.len());
+        let mut groups = Image::pinned_of_len(self.groups.len() + self.long.len());
         let (front, back) = groups.make_mut().split_at_mut(self.groups.len());
         front.copy_from_slice(&self.groups);
         back.copy_from_slice(&self.long);
@@ -190,7 +190,8 @@ fn push(branch: &mut BlockBuilder, separator: &[u8]) {
 
 /// The block of the separators pushed.
 fn block(branch: &mut BlockBuilder) -> Block {
-    Block::parse(Image::from(&*branch.finish())).expect("a block as it was built")
+    let block = Block::parse(Image::from(&*branch.finish())).expect("a block as it was built");
+    block.in_pinned_memory()
 }
 
 debug_by!(ViewBuilder, self => entries: self.entries);
