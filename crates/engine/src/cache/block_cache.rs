@@ -41,6 +41,9 @@ const SHARD_BYTES_MIN: u64 = 2 << 20;
 /// Lines of a table that [`Cache::copy_blocks`] looks at before it lets other threads have the latch of their shard.
 const LINES_AT_ONCE: usize = 1024;
 
+/// The part (1/2) of the capacity that may be lent.
+const LENT_PART: u64 = 2;
+
 /// Blocks that trees pin take at most the capacity divided by this, in addition to the capacity.
 const RESERVED_PART: u64 = 32;
 
@@ -49,8 +52,8 @@ pub struct Cache {
     pub(super) shards: Box<[Latched]>,
     /// For [`Cache::capacity`] only: the shards have their own shares.
     capacity: AtomicU64,
-    /// Held while the capacity changes.
-    fitting: Mutex<()>,
+    /// Held while the capacity changes, and what is lent of it: bytes by [`CacheLoan`](super::CacheLoan).
+    lent: Mutex<u64>,
     /// Bytes of the blocks that trees keep for themselves.
     reserved: AtomicU64,
     /// Reads that found their block in a swip, past the shards.
@@ -85,7 +88,7 @@ impl Cache {
         Self {
             shards,
             capacity: AtomicU64::new(capacity),
-            fitting: Mutex::new(()),
+            lent: Mutex::new(0),
             reserved: AtomicU64::new(0),
             at_hand: ThreadCounters::default(),
         }
@@ -323,17 +326,36 @@ impl Cache {
     /// Changes the capacity to what `wanted` makes of the one so far, if anything, and evicts down to it before it
     /// returns. One caller does so after the other, so that the last one decides.
     pub fn fit(&self, wanted: impl FnOnce(u64) -> Option<u64>) {
-        let _fitting = self.fitting.lock();
+        let lent = self.lent.lock();
         let Some(bytes) = wanted(self.capacity()) else { return };
         // Relaxed: publishes nothing but itself.
         self.capacity.store(bytes, Ordering::Relaxed);
+        self.share(bytes, *lent);
+    }
+
+    /// Changes how many bytes of the capacity are lent, and evicts down to the rest: to half of the capacity at most.
+    pub(super) fn lend(&self, change: impl FnOnce(u64) -> u64) {
+        let mut lent = self.lent.lock();
+        *lent = change(*lent);
+        self.share(self.capacity(), *lent);
+    }
+
+    /// Gives the shards their shares of a capacity of which some bytes are lent. Called with the latch of the latter.
+    fn share(&self, capacity: u64, lent: u64) {
+        let bytes = capacity - lent.min(capacity / LENT_PART);
         for latched in &self.shards {
             let mut dropped = Vec::new();
             latched.shard.lock().set_capacity(bytes / u64_of(self.shards.len()), &mut dropped);
         }
     }
 
-    /// Bytes of memory that blocks may take.
+    /// Bytes that are lent.
+    #[cfg(test)]
+    pub(crate) fn lent_bytes(&self) -> u64 {
+        *self.lent.lock()
+    }
+
+    /// Bytes of memory that blocks may take. Some of them may be lent.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.capacity.load(Ordering::Relaxed)

@@ -20,6 +20,7 @@
 
 mod block_cache;
 mod ghost;
+mod loan;
 mod request;
 mod shard;
 mod swips;
@@ -28,5 +29,6 @@ mod table;
 mod tests;
 
 pub use block_cache::{Cache, CacheStats};
+pub use loan::CacheLoan;
 pub use request::{Fill, Wanted};
 pub use swips::{SwipOf, Swips};

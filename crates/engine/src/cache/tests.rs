@@ -636,6 +636,31 @@ fn a_copy_takes_the_place_of_a_block_for_readers_by_a_swip_too() {
 }
 
 #[test]
+fn what_is_lent_is_evicted_and_comes_back() {
+    const MIB: u64 = 1 << 20;
+    let (file, pointers, _) = file_of_blocks(&SimEnv::new(1), "/blocks", 2500);
+    let cache = Arc::new(Cache::new(8 * MIB));
+    let fill = || {
+        pointers.iter().for_each(|pointer| drop(cache.get(&file, *pointer, Fill::Keep).unwrap()));
+        cache.bytes()
+    };
+    assert!(fill() > 7 * MIB);
+    let (mut loan, mut other) = (CacheLoan::new(Arc::clone(&cache)), CacheLoan::new(Arc::clone(&cache)));
+    loan.grow(MIB);
+    other.grow(MIB);
+    assert!(cache.bytes() <= 6 * MIB && fill() <= 6 * MIB && cache.capacity() == 8 * MIB);
+    loan.grow(90 * MIB);
+    assert!(cache.bytes() <= 4 * MIB && fill() > 3 * MIB, "half of the capacity is never lent");
+    cache.fit(|_| Some(4 * MIB));
+    assert!(cache.bytes() <= 2 * MIB);
+    drop(loan);
+    assert!(fill() <= 3 * MIB, "the other is still there");
+    cache.fit(|_| Some(8 * MIB));
+    drop(other);
+    assert!(fill() > 7 * MIB);
+}
+
+#[test]
 fn a_failed_read_is_reported_and_not_remembered() {
     let sim = SimEnv::new(1);
     let (file, pointers, _) = file_of_blocks(&sim, "/blocks", 2);

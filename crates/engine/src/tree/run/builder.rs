@@ -90,10 +90,11 @@ impl RunBuilder {
         })
     }
 
-    /// The same run, whose blocks go into `cache` where most of their entries come from blocks in it. It must then be
-    /// opened as the [`Self::instance`] that it was written as.
+    /// The same run, whose blocks go into `cache` where most of their entries come from blocks in it, and which borrows
+    /// memory from it for the filter. It must then be opened as the [`Self::instance`] that it was written as.
     #[must_use]
     pub fn warming(mut self, cache: Arc<Cache>) -> Self {
+        self.filter.borrow_from(Arc::clone(&cache));
         self.populate = Some(CachePopulate::new(cache));
         self
     }

@@ -15,7 +15,9 @@ use crate::base::num::{u32_of, u64_of, usize_of, whole};
 use crate::base::prefetch::prefetch;
 use crate::block::format::RAW_PAYLOAD_AT;
 use crate::block::{Block, raw_image};
+use crate::cache::{Cache, CacheLoan};
 use crate::env::AlignedBuffer;
+use std::sync::Arc;
 
 /// Bytes of a line.
 pub(super) const LINE_BYTES: usize = 64;
@@ -113,23 +115,52 @@ pub(super) fn bits_of(keys: usize, bits_per_key: f64) -> u64 {
     whole(keys as f64 * bits_per_key)
 }
 
+/// Bytes of a chunk of hashes.
+const CHUNK_BYTES: usize = 1 << 20;
+
 /// The hashes of a run's keys, gathered while it is written: eight bytes a key, in memory that goes back to the system.
+/// A run that is merged from a table's largest has many millions of them. They lie in chunks, since a buffer that grew
+/// would be copied while old and new take memory, and the cache lends the memory of all chunks but the first.
 #[derive(Debug, Default)]
-pub(super) struct Hashes(AlignedBuffer);
+pub(super) struct Hashes {
+    /// All but the last are full.
+    chunks: Vec<AlignedBuffer>,
+    count: usize,
+    loan: Option<CacheLoan>,
+}
 
 impl Hashes {
+    /// Borrows memory from `cache` from now on.
+    pub(super) fn borrow_from(&mut self, cache: Arc<Cache>) {
+        self.loan = Some(CacheLoan::new(cache));
+    }
+
     #[inline]
     pub(super) fn push(&mut self, hash: u64) {
-        self.0.extend_from_slice(&hash.to_ne_bytes());
+        self.count += 1;
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK_BYTES => chunk.extend_from_slice(&hash.to_ne_bytes()),
+            _ => self.add_chunk(hash),
+        }
+    }
+
+    #[cold]
+    fn add_chunk(&mut self, hash: u64) {
+        if let Some(loan) = self.loan.as_mut().filter(|_| !self.chunks.is_empty()) {
+            loan.grow(u64_of(CHUNK_BYTES));
+        }
+        let mut chunk = AlignedBuffer::default();
+        chunk.extend_from_slice(&hash.to_ne_bytes());
+        self.chunks.push(chunk);
     }
 
     pub(super) const fn len(&self) -> usize {
-        self.0.len() / size_of::<u64>()
+        self.count
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
-        let (hashes, _) = self.0.as_chunks();
-        hashes.iter().map(|hash| u64::from_ne_bytes(*hash))
+        let hashes = self.chunks.iter().flat_map(|chunk| chunk.as_chunks().0);
+        hashes.map(|hash| u64::from_ne_bytes(*hash))
     }
 }
 
@@ -160,6 +191,23 @@ mod tests {
         {
             assert!(false_positives(120_000, bits_per_key) < rate, "{bits_per_key} bits per key");
             assert!(false_positives(7, bits_per_key) <= 1.0);
+        }
+    }
+
+    #[test]
+    fn hashes_come_back_in_their_order_and_the_cache_lends_memory_for_many() {
+        let cache = Arc::new(Cache::new(8 << 20));
+        let per_chunk = CHUNK_BYTES / size_of::<u64>();
+        for count in [0, 1, per_chunk - 1, per_chunk, per_chunk + 1, 3 * per_chunk] {
+            let mut hashes = Hashes::default();
+            hashes.borrow_from(Arc::clone(&cache));
+            (0..u64_of(count)).for_each(|hash| hashes.push(hash));
+            assert_eq!(hashes.len(), count);
+            assert!(hashes.iter().eq(0..u64_of(count)));
+            let chunks = count.div_ceil(per_chunk);
+            assert_eq!(cache.lent_bytes(), u64_of(chunks.saturating_sub(1) * CHUNK_BYTES), "{count}");
+            drop(hashes);
+            assert_eq!(cache.lent_bytes(), 0);
         }
     }
 

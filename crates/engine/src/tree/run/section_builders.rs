@@ -8,8 +8,10 @@ use crate::base::checksum::{hash_key, hash_prefix};
 use crate::base::{Entry, Kind, Result, SeqNum};
 use crate::block::format::RAW_PAYLOAD_AT;
 use crate::block::{BlockBuilder, BlockKind, BlockPointer, Compression, raw_image};
+use crate::cache::Cache;
 use crate::store::BlockWriter;
 use crate::tree::prefix::Prefix;
+use std::sync::Arc;
 
 /// The index of a run that is being written.
 #[derive(Debug)]
@@ -83,6 +85,11 @@ impl FilterBuilder {
     /// A filter with `bits_per_key` bits a key, which also knows the prefixes of `rule`. Zero bits: no filter.
     pub(super) fn new(bits_per_key: f64, rule: Option<Prefix>) -> Self {
         Self { bits_per_key, rule, hashes: Hashes::default(), last_prefix: Vec::new() }
+    }
+
+    /// Has `cache` lend the memory for many keys.
+    pub(super) fn borrow_from(&mut self, cache: Arc<Cache>) {
+        self.hashes.borrow_from(cache);
     }
 
     /// Adds a key that is not in the filter yet.
