@@ -24,7 +24,8 @@ pub(crate) struct Recovered {
     pub(crate) pin: ChangeFeed,
 }
 
-/// Reads the notes of the redo log, from where [`Known`] was stored. The newest entries, up to `cache_bytes`, stay in memory.
+/// Reads the notes of the redo log, from where [`Known`] was stored. The newest entries, up to `cache_bytes`, stay in
+/// memory.
 ///
 /// # Errors
 /// Those of the engine; `Corruption` when entries are missing that were not applied.

@@ -7,18 +7,9 @@ use crate::base::sync::thread::{ThreadId, current};
 use crate::base::sync::{Mutex, MutexGuard};
 use std::path::Path;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 /// Called before each call that a thread makes to the file system.
 pub type Interruption = Box<dyn FnMut(Call, &Path) + Send>;
-
-/// Who says which thread of a machine goes on, where several take turns.
-pub trait Turns: Send + Sync {
-    /// Lets others go on for some time of the machine, in place of a caller that sleeps or waits for another one.
-    fn rest(&self, time: Duration);
-    /// There is work to do by [`super::SimEnv::work`].
-    fn woken(&self);
-}
 
 /// What all handles on one machine share.
 pub(super) struct Machine {
@@ -27,22 +18,11 @@ pub(super) struct Machine {
     pub(super) workers: Mutex<Vec<Weak<SimWorker>>>,
     /// What happens before each call of a thread.
     pub(super) interruption: Mutex<Option<(ThreadId, Interruption)>>,
-    pub(super) turns: Mutex<Option<Arc<dyn Turns>>>,
 }
 
 impl Machine {
     pub(super) fn new(state: State) -> Self {
-        Self {
-            state: Arc::new(Mutex::new(state)),
-            workers: Mutex::default(),
-            interruption: Mutex::default(),
-            turns: Mutex::default(),
-        }
-    }
-
-    /// Who says which thread goes on, if anybody does.
-    pub(super) fn turns(&self) -> Option<Arc<dyn Turns>> {
-        self.turns.lock().clone()
+        Self { state: Arc::new(Mutex::new(state)), workers: Mutex::default(), interruption: Mutex::default() }
     }
 
     /// The state, for a call of the file system; before it happens what interrupts this thread.

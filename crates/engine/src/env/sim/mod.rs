@@ -45,12 +45,14 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod turns;
 mod worker;
 
 pub use call::{Call, Trace};
 pub use crash::CrashProfile;
 pub use fault::Fault;
-pub use machine::{Interruption, Turns};
+pub use machine::Interruption;
+pub use turns::Turns;
 
 use super::environment::Env;
 use crate::base::num::usize_of;
@@ -273,7 +275,7 @@ impl SimEnv {
     /// Has threads of this machine take turns from now on: what sleeps or waits for another thread rests, and workers
     /// are lazy, whose wakes are told. `None` ends it.
     pub fn set_turns(&self, turns: Option<Arc<dyn Turns>>) {
-        *self.0.turns.lock() = turns;
+        self.0.state.lock().turns = turns;
     }
 
     /// Does a step of the work of one of the lazy workers that were woken; `choice` selects it. False when no worker

@@ -7,10 +7,12 @@ use super::disk::{Disk, Node};
 use super::fault::{Faults, Verdict, down};
 use super::node::NodeId;
 use super::rng::Rng;
+use super::turns::Turns;
 use crate::base::num::u64_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Called before each change with a fork of the machine.
@@ -26,6 +28,8 @@ pub(super) struct State {
     pub(super) direct: bool,
     /// Whether work waits for [`SimEnv::work`].
     pub(super) lazy_workers: bool,
+    /// Who says which thread goes on, if anybody does.
+    pub(super) turns: Option<Arc<dyn Turns>>,
     /// Counts processes: what an earlier one opened is dead.
     pub(super) process: u64,
     /// Files that are locked exclusively.
@@ -110,6 +114,7 @@ impl State {
             clock: SimClock::default(),
             direct: true,
             lazy_workers: false,
+            turns: None,
             process: 0,
             locks: BTreeSet::new(),
             shared_locks: BTreeMap::new(),
@@ -129,6 +134,7 @@ impl State {
             clock: self.clock,
             direct: self.direct,
             lazy_workers: false,
+            turns: None,
             process: self.process + 1,
             locks: BTreeSet::new(),
             shared_locks: BTreeMap::new(),

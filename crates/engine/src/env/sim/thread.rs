@@ -66,7 +66,7 @@ impl Random for SimSystem {
 
 impl Threads for SimSystem {
     fn worker(&self, name: &str, work: Work) -> io::Result<Box<dyn Worker>> {
-        let worker = Arc::new(SimWorker::new(name, Arc::clone(&self.0), work));
+        let worker = Arc::new(SimWorker::new(name, Arc::clone(&self.0.state), work));
         let mut workers = self.0.workers.lock();
         workers.retain(|worker| worker.strong_count() > 0);
         workers.push(Arc::downgrade(&worker));
@@ -76,7 +76,8 @@ impl Threads for SimSystem {
     }
 
     fn sleep(&self, time: Duration) {
-        match self.0.turns() {
+        let turns = self.0.state.lock().turns.clone();
+        match turns {
             Some(turns) => turns.rest(time),
             None => self.advance(time),
         }

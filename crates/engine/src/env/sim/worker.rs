@@ -10,7 +10,7 @@
 //! where threads take turns ([`super::SimEnv::set_turns`]), which hear of each wake.
 
 use super::super::thread::{Next, Work, Worker};
-use super::machine::Machine;
+use super::state::State;
 use crate::base::debug::debug_by;
 use crate::base::sync::Mutex;
 use crate::base::sync::thread::{self, ThreadId};
@@ -23,7 +23,7 @@ const AGAIN_MAX: u64 = 1_000_000;
 /// A worker without a thread.
 pub(super) struct SimWorker {
     name: String,
-    machine: Arc<Machine>,
+    machine: Arc<Mutex<State>>,
     state: Mutex<WorkerState>,
     /// Held while it runs, so that `stop` from another thread can wait for it.
     work: Mutex<Option<Work>>,
@@ -41,7 +41,7 @@ struct WorkerState {
 }
 
 impl SimWorker {
-    pub(super) fn new(name: &str, machine: Arc<Machine>, work: Work) -> Self {
+    pub(super) fn new(name: &str, machine: Arc<Mutex<State>>, work: Work) -> Self {
         Self { name: name.to_owned(), machine, state: Mutex::default(), work: Mutex::new(Some(work)) }
     }
 
@@ -52,14 +52,15 @@ impl SimWorker {
 
     /// Runs the work, unless it is to wait for a turn.
     pub(super) fn wake(&self) {
-        if let Some(turns) = self.machine.turns() {
-            self.state.lock().woken = true;
-            turns.woken();
-        } else if self.machine.state.lock().lazy_workers {
-            self.state.lock().woken = true;
-        } else {
-            self.run(AGAIN_MAX);
+        let (turns, lazy) = {
+            let machine = self.machine.lock();
+            (machine.turns.clone(), machine.lazy_workers)
+        };
+        if !lazy && turns.is_none() {
+            return self.run(AGAIN_MAX);
         }
+        self.state.lock().woken = true;
+        turns.into_iter().for_each(|turns| turns.woken());
     }
 
     /// Whether it was woken and does not run.
@@ -88,7 +89,7 @@ impl SimWorker {
         let Some(work) = guard.as_mut() else { return };
         for _ in 0..steps_max {
             let next = work();
-            let now = self.machine.state.lock().clock.now;
+            let now = self.machine.lock().clock.now;
             let mut state = self.state.lock();
             if state.stopped {
                 let work = guard.take();
@@ -123,7 +124,8 @@ impl SimWorker {
                 return;
             }
         }
-        let work = match self.machine.turns() {
+        let turns = self.machine.lock().turns.clone();
+        let work = match turns {
             // A thread that rests in the work drops that when it goes on.
             Some(_) => self.work.try_lock().and_then(|mut work| work.take()),
             None => self.work.lock().take(),

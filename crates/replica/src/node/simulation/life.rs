@@ -107,7 +107,7 @@ async fn misfortune(world: Arc<World>) {
             let half = world.below(1 << world.count());
             move |at: usize| half >> at & 1 == 1
         };
-        match world.below(11) {
+        match world.below(12) {
             0 => world.isolate(at),
             1 => world.primary().iter().for_each(|(primary, _)| world.isolate(*primary)),
             2 => world.cut(|from, _| from == at),
@@ -116,7 +116,14 @@ async fn misfortune(world: Arc<World>) {
             5 => world.cut(|from, to| [from, to] == [at, other]),
             6 => world.cut(|from, to| is_half(from) != is_half(to)),
             7 | 8 => world.heal(),
+            // For a moment: it may lead on in the same term.
             9 => {
+                let Some((primary, _)) = world.primary() else { continue };
+                world.isolate(primary);
+                sleep(Duration::from_millis(1500) + world.millis(1600)).await;
+                world.heal();
+            }
+            10 => {
                 let lost = world.below(4) * 20;
                 world.state.lock().lost = lost;
             }
