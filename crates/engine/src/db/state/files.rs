@@ -218,10 +218,12 @@ impl DataFiles {
     pub(crate) fn remove_some(&self) -> bool {
         let mut later = self.later.lock();
         let rest = later.len().saturating_sub(REMOVED_AT_ONCE);
-        let (some, is_last) = (later.split_off(rest), later.is_empty());
+        let some = later.split_off(rest);
+        let (is_last, is_none) = (later.is_empty(), some.is_empty());
+        // Under both latches: who looks for unnamed files that are still there finds each in one of the two.
+        self.obsolete.lock().files.extend(some);
         drop(later);
-        if !some.is_empty() {
-            self.obsolete.lock().files.extend(some);
+        if !is_none {
             self.remove_obsolete();
         }
         !is_last

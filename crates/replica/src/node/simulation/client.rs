@@ -105,7 +105,7 @@ impl Seen {
             faults.extend(self.wrong_moves(&primary));
         }
         let registers = |member: &Running| {
-            let (mut applied, mut newest): (Vec<(u8, u64)>, Vec<(u8, u64)>) = Default::default();
+            let (mut applied, mut newest) = (Vec::<(u8, u64)>::new(), Vec::<(u8, u64)>::new());
             for (key, document) in find(member, "registers", "") {
                 let key = u8::try_from(key).unwrap();
                 let log = numbers(&document, "log");
