@@ -178,6 +178,10 @@ fn a_role_of_ones_own_gives_what_it_says_and_what_its_roles_give() {
         ),
         "{info}"
     );
+    // As the part of a user who has the roles, without the roles themselves.
+    let info = root.ok("app", r#"{"rolesInfo": ["outer"], "showPrivileges": "asUserFragment"}"#).view().to_json();
+    let fragment = r#"{"userFragment":{"roles":[{"role":"outer","db":"app"}],"inheritedRoles":[{"role":"outer","db":"app"},{"role":"inner","db":"app"}],"inheritedPrivileges":[{"resource":{"db":"app","collection":"c"},"actions":["find"]}]}"#;
+    assert!(info.starts_with(fragment), "{info}");
     let info = root.ok("app", r#"{"usersInfo": "ada", "showPrivileges": true}"#).view().to_json();
     assert!(info.contains(r#""inheritedRoles":[{"role":"outer","db":"app"},{"role":"inner","db":"app"}]"#), "{info}");
     root.ok("app", r#"{"updateRole": "outer", "roles": []}"#);
