@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: draws mutants of some crates, or takes planted bugs, and prints which of them the tests catch.
+//! `cargo xtask mutants`: draws mutants of some crates, or takes planted bugs, and prints which of them tests catch.
 //!
 //! All mutants are in one build, each behind a switch that an environment variable turns on, so the crates and their
 //! tests are built once and not once for each mutant. A run is kept in a folder of `target/mutants/` and goes on where

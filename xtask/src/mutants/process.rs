@@ -1,10 +1,11 @@
 //! Runs one test program until it ends, a test of it fails, or it is clear that it will not end.
 //!
 //! Limits are of processor time, so that a busy machine does not make a slow run a caught mutant: a run that takes four
-//! times what the run without a mutant took goes on in vain, and one that takes no processor time for long stands still.
+//! times what the run without a mutant took does not end, and one that takes no processor time for long stands still.
 //! Only a generous limit is of the clock, for tests whose threads tick while they wait.
 
 use std::fs::{self, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,13 @@ pub(super) enum End {
 pub(super) struct Took {
     pub(super) processor: Duration,
     pub(super) wall: Duration,
+}
+
+impl Took {
+    /// What it costs to run it beside others: its processor time, and a share of the time that it only waits.
+    pub(super) fn cost(self) -> Duration {
+        self.processor + self.wall / 16
+    }
 }
 
 /// What is run, and where.
@@ -149,6 +157,13 @@ fn watch(child: &mut Child, task: &Task<'_>) -> Result<(End, Took), String> {
         std::thread::sleep(look);
         look = LOOK.min(look * 2);
     }
+}
+
+/// A folder for temporary files of a run, with a short path: that of a socket must not be longer than 107 bytes.
+pub(super) fn scratch(label: &str) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    label.hash(&mut hasher);
+    std::env::temp_dir().join(format!("mutant-{}-{:08x}", std::process::id(), hasher.finish() >> 32))
 }
 
 /// Does something with each of a list, so many at once; stops at the first error.

@@ -229,7 +229,7 @@ impl<'a> Runner<'a> {
             environment: &suites::environment(size, mutant, &step.suite),
             folder: &suites::folder(self.tree, &step.suite),
             log: self.draw.folder.join("logs").join(&name),
-            scratch: self.draw.folder.join("scratch").join(&name),
+            scratch: process::scratch(&name),
             usual: usual.map(|usual| usual.processor),
             wall_max,
         };

@@ -1,5 +1,5 @@
-//! Which tests look at a mutant, in which order, at which sizes. For the crates above the engine only the sizes are here:
-//! their tests are chosen by what they reach.
+//! Which tests look at a mutant, in which order, at which sizes. For the crates above the engine only the sizes are
+//! here: their tests are chosen by what they reach.
 
 use std::path::{Path, PathBuf};
 

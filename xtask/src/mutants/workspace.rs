@@ -31,8 +31,8 @@ pub(super) struct Workspace {
 
 /// What became of a build.
 pub(super) enum Built {
-    /// The test programs, by name: `lib`, or that of the file in `tests/`; with the name of the crate before it where it
-    /// is not the engine's: `server/lib`.
+    /// The test programs, by name: `lib`, or that of the file in `tests/`, behind the name of the crate where it is not
+    /// the engine: `server/lib`.
     Programs(BTreeMap<String, PathBuf>),
     /// These mutants do not compile.
     Refused(BTreeMap<u32, String>),
