@@ -97,7 +97,7 @@ impl Reach {
         while next < tests.len() && whole < budget {
             let size = BATCHES.iter().find(|size| **size > whole).unwrap_or(&BATCHES[3]);
             let (mut batch, mut took) = (BTreeMap::<&str, Vec<&Test>>::new(), Duration::ZERO);
-            while let Some(test) = tests.get(next).filter(|test| took.is_zero() || took + test.took.cost() <= *size) {
+            while let Some(test) = tests.get(next).filter(|test| batch.is_empty() || took + test.took.cost() <= *size) {
                 batch.entry(&test.program).or_default().push(test);
                 took += test.took.cost();
                 next += 1;
