@@ -46,10 +46,13 @@ Usage: cargo xtask <command>
   figures --run [--full] [--binary <path>] [--engines <list>] [<name> ..]
                       measures them anew first, small or in full, by the lab with peers (results/README.md)
   format-files        writes databases of this version to testdata/formats, which the test `formats` opens; at each release
-  mutants [--count <n>] [--seed <s>] [--only <path>] [--jobs <n>]
-                      draws mutants of the engine at random (default 120, seed 1), builds them all at once, and tells which of them no
-                      test catches; a run that was stopped goes on. --only takes the start of a path and may be given again
-  mutants --list [--only <path>]
+  mutants [--crate <names>] [--count <n>] [--seed <s>] [--only <path>] [--jobs <n>] [--small] [--budget <s>]
+                      draws mutants at random (default 120, seed 1), builds them all at once, and prints which of them no test
+                      catches; a run that was stopped continues. --crate takes `engine` (the default) or some of
+                      `document,wire,replica,server`: mutants of these, with the tests of these. --only takes the start of a path
+                      and may be given again. --small leaves the default sizes of the suites out. --budget limits what the tests of
+                      a mutant of the last four take without it (default 120 s)
+  mutants --list [--crate <names>] [--only <path>]
                       prints all mutants that can be drawn
   mutants --planted <file>
                       the same for bugs that a person planted: a JSON list, which docs/testing.md describes

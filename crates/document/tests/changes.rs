@@ -190,6 +190,43 @@ fn a_stream_goes_on_behind_any_event_also_after_a_restart() {
     assert!(from(r#"{"startAtOperationTime":{"$timestamp":{"t":4294967295,"i":1}}}"#).is_empty());
 }
 
+/// With expanded events a path is shown in its parts where its text could be another path: numbers that are names,
+/// positions, names with dots.
+#[test]
+fn paths_with_several_meanings_are_shown_in_their_parts() {
+    let service = open(&SimEnv::new(1), 1 << 20);
+    let long = "x".repeat(60);
+    run(&service, &format!(r#"{{"insert":"c","documents":[{{"_id":1,"long":"{long}","a":[1,"{long}"]}}]}}"#));
+    let (mut stream, _) = Stream::open(&service, "c", r#"{"showExpandedEvents":true}"#, "");
+    run(&service, r#"{"update":"c","updates":[{"q":{"_id":1},"u":{"$set":{"a.0":2,"7":1,"b":1}}}]}"#);
+    run(&service, r#"{"update":"c","updates":[{"q":{"_id":1},"u":{"$set":{"b":2}}}]}"#);
+    let shown = |event: &DocumentBuf| {
+        let told = event.view().get("updateDescription").and_then(|told| told.as_document()).unwrap();
+        told.get("disambiguatedPaths").and_then(|paths| paths.as_document()).unwrap().to_json()
+    };
+    let events = stream.next_batch(0).unwrap();
+    assert_eq!(events.iter().map(shown).collect::<Vec<_>>(), [r#"{"a.0":["a",0],"7":["7"]}"#, "{}"]);
+}
+
+/// A pipeline that changes the `_id` of an event takes away what the stream is resumed by.
+#[test]
+fn a_stream_fails_when_its_pipeline_changes_the_token_of_an_event() {
+    let service = open(&SimEnv::new(1), 1 << 20);
+    run(&service, r#"{"create":"c"}"#);
+    for (stages, fails) in [
+        (r#",{"$project":{"_id":0}}"#, true),
+        (r#",{"$set":{"_id":{"_data":"x"}}}"#, true),
+        (r#",{"$set":{"other":1}}"#, false),
+        (r#",{"$match":{"operationType":"none"}},{"$project":{"_id":0}}"#, false),
+    ] {
+        let (mut stream, _) = Stream::open(&service, "c", "{}", stages);
+        run(&service, r#"{"insert":"c","documents":[{}]}"#);
+        let read = stream.next_batch(0);
+        assert_eq!(read.is_err(), fails, "{stages}: {read:?}");
+        assert!(read.err().is_none_or(|refused| refused.contains(r#""code":280,"#)), "{stages}");
+    }
+}
+
 #[test]
 fn a_stream_ends_with_its_collection() {
     let service = open(&SimEnv::new(1), 1 << 20);

@@ -8,24 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::mutant::Mutant;
+use super::packages::{self, Package};
 use super::planted::{self, Width};
 use super::sites;
 use super::workspace::{Built, Workspace};
-
-/// What mutants are drawn from: what commits, keeps, recovers and shows changes.
-const SCOPE: [&str; 7] = [
-    "crates/engine/src/txn/",
-    "crates/engine/src/table/",
-    "crates/engine/src/tree/gc/",
-    "crates/engine/src/tree/range_tombstone/",
-    "crates/engine/src/tree/run/view/",
-    "crates/engine/src/log/",
-    "crates/engine/src/db/",
-];
-
-/// Files that only count, describe, or hold options.
-const NOT: [&str; 7] =
-    ["/stats.rs", "/progress.rs", "/options.rs", "/tests.rs", "/tests/", "/schedules.rs", "/shape.rs"];
 
 /// A mutant as it is kept.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -47,6 +33,9 @@ pub(super) struct Drawn {
 pub(super) struct Draw {
     /// Where it is kept.
     pub(super) folder: PathBuf,
+    /// The crates whose tests are run, as `--crate` names them.
+    #[serde(default = "engine")]
+    pub(super) packages: Vec<String>,
     pub(super) mutants: Vec<Drawn>,
     /// How many there are to draw from.
     pub(super) of: usize,
@@ -56,28 +45,35 @@ pub(super) struct Draw {
     pub(super) programs: BTreeMap<String, PathBuf>,
 }
 
-/// All mutants of the files of the scope.
+fn engine() -> Vec<String> {
+    vec![packages::ENGINE.to_owned()]
+}
+
+/// All mutants of the files of these crates.
 ///
 /// # Errors
 /// When a file cannot be read, or no file is asked for.
-pub(super) fn scope(root: &Path, only: &[String]) -> Result<Vec<Mutant>, String> {
-    let mut files = Vec::new();
-    collect(root, Path::new("crates/engine/src"), &mut files)?;
-    if let Some(gone) = SCOPE.iter().find(|prefix| !files.iter().any(|file| file.starts_with(*prefix))) {
-        return Err(format!("{gone}: no sources there: name in `SCOPE` what the folder is called now"));
-    }
-    let is_in = |file: &&String| {
-        SCOPE.iter().any(|prefix| file.starts_with(prefix))
-            && !NOT.iter().any(|part| file.contains(part))
-            && (only.is_empty() || only.iter().any(|prefix| file.starts_with(prefix.as_str())))
-    };
+pub(super) fn scope(root: &Path, packages: &[&Package], only: &[String]) -> Result<Vec<Mutant>, String> {
     let mut found = Vec::new();
-    for file in files.iter().filter(is_in) {
-        let text = fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))?;
-        found.extend(sites::mutants(file, &text)?);
+    for package in packages {
+        let mut files = Vec::new();
+        collect(root, &Path::new("crates").join(package.name).join("src"), &mut files)?;
+        if let Some(gone) = package.scope.iter().find(|prefix| !files.iter().any(|file| file.starts_with(*prefix))) {
+            return Err(format!("{gone}: no sources there: name in `PACKAGES` what the folder is called now"));
+        }
+        let is_in = |file: &&String| {
+            package.scope.iter().any(|prefix| file.starts_with(prefix))
+                && !package.not.iter().any(|part| file.contains(part))
+                && (only.is_empty() || only.iter().any(|prefix| file.starts_with(prefix.as_str())))
+        };
+        for file in files.iter().filter(is_in) {
+            let text = fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))?;
+            found.extend(sites::mutants(file, &text)?);
+        }
     }
     if found.is_empty() {
-        return Err(format!("no place for a mutant under {only:?}: give paths such as {}", SCOPE[5]));
+        let scope = packages.first().and_then(|package| package.scope.last()).unwrap_or(&"");
+        return Err(format!("no place for a mutant under {only:?}: give paths such as {scope}"));
     }
     Ok(found)
 }
@@ -124,14 +120,20 @@ impl Draw {
     ///
     /// # Errors
     /// When sources cannot be read or built.
-    pub(super) fn generated(workspace: &Workspace, seed: u64, count: usize, only: &[String]) -> Result<Self, String> {
-        let mut all = scope(workspace.root(), only)?;
+    pub(super) fn generated(
+        workspace: &Workspace,
+        packages: &[&'static Package],
+        (seed, count): (u64, usize),
+        only: &[String],
+    ) -> Result<Self, String> {
+        let mut all = scope(workspace.root(), packages, only)?;
         let of = all.len();
         let mut hasher = DefaultHasher::new();
         for mutant in &all {
             (&mutant.file, mutant.line, &mutant.original, mutant.mutated()).hash(&mut hasher);
         }
-        (count, only).hash(&mut hasher);
+        let names: Vec<_> = packages.iter().map(|package| package.name).collect();
+        (count, only, names).hash(&mut hasher);
         let folder = workspace.home().join(format!("seed-{seed}-{:08x}", hasher.finish() >> 32));
         if folder.join("draw.json").exists() {
             return Self::load(&folder);
@@ -139,11 +141,15 @@ impl Draw {
         shuffle(&mut all, seed);
         let mut waiting = (0..).zip(all);
         let mut refused = Vec::new();
-        let mut chosen: BTreeMap<u32, Mutant> = BTreeMap::new();
+        // More than are asked for at first, so that those that do not compile need no others in their place.
+        let mut chosen: BTreeMap<u32, Mutant> = waiting.by_ref().take(count + count / 8).collect();
         loop {
-            chosen.extend(waiting.by_ref().take(count - chosen.len()));
-            match workspace.build(&chosen)? {
-                Built::Programs(programs) => return Self::keep(folder, &chosen, of, refused, &programs),
+            chosen.extend(waiting.by_ref().take(count.saturating_sub(chosen.len())));
+            match workspace.build(packages, &chosen)? {
+                Built::Programs(programs) => {
+                    let draw = Self::new(folder, packages, of, refused);
+                    return draw.keep(&chosen.into_iter().take(count).collect(), &programs);
+                }
                 Built::Refused(numbers) => {
                     eprintln!("{} of {} mutants do not compile", numbers.len(), chosen.len());
                     for (number, why) in numbers {
@@ -158,7 +164,7 @@ impl Draw {
     ///
     /// # Errors
     /// When the file is not as it must be, or sources cannot be read or built.
-    pub(super) fn planted(workspace: &Workspace, file: &Path) -> Result<Self, String> {
+    pub(super) fn planted(workspace: &Workspace, packages: &[&'static Package], file: &Path) -> Result<Self, String> {
         let list = planted::read(file)?;
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut chosen = BTreeMap::new();
@@ -168,7 +174,7 @@ impl Draw {
         }
         let (of, mut widened, mut refused) = (chosen.len(), Vec::new(), Vec::new());
         loop {
-            match workspace.build(&chosen)? {
+            match workspace.build(packages, &chosen)? {
                 Built::Programs(programs) => {
                     let mut hasher = DefaultHasher::new();
                     for mutant in chosen.values() {
@@ -178,7 +184,7 @@ impl Draw {
                         fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?.hash(&mut hasher);
                     }
                     let folder = workspace.home().join(format!("planted-{name}-{:08x}", hasher.finish() >> 32));
-                    return Self::keep(folder, &chosen, of, refused, &programs);
+                    return Self::new(folder, packages, of, refused).keep(&chosen, &programs);
                 }
                 Built::Refused(numbers) => {
                     for (number, why) in numbers {
@@ -211,30 +217,28 @@ impl Draw {
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Puts copies of the programs into the run's folder: the next build writes over them.
-    fn keep(
-        folder: PathBuf,
-        chosen: &BTreeMap<u32, Mutant>,
-        of: usize,
-        refused: Vec<(Drawn, String)>,
-        programs: &BTreeMap<String, PathBuf>,
-    ) -> Result<Self, String> {
-        if folder.join("draw.json").exists() {
-            return Self::load(&folder);
+    /// A draw without mutants yet.
+    fn new(folder: PathBuf, packages: &[&Package], of: usize, refused: Vec<(Drawn, String)>) -> Self {
+        let packages = packages.iter().map(|package| package.name.to_owned()).collect();
+        Self { folder, packages, mutants: Vec::new(), of, refused, programs: BTreeMap::new() }
+    }
+
+    /// Takes the mutants, and puts copies of the programs into the run's folder: the next build writes over them.
+    fn keep(mut self, chosen: &BTreeMap<u32, Mutant>, programs: &BTreeMap<String, PathBuf>) -> Result<Self, String> {
+        if self.folder.join("draw.json").exists() {
+            return Self::load(&self.folder);
         }
-        let told = |error: std::io::Error| format!("{}: {error}", folder.display());
-        fs::create_dir_all(folder.join("programs")).map_err(told)?;
-        let mut kept = BTreeMap::new();
+        let told = |error: std::io::Error| format!("{}: {error}", self.folder.display());
+        fs::create_dir_all(self.folder.join("programs")).map_err(told)?;
         for (name, path) in programs {
-            let copy = folder.join("programs").join(name);
+            let copy = self.folder.join("programs").join(name.replace('/', "-"));
             fs::copy(path, &copy).map_err(told)?;
-            kept.insert(name.clone(), copy);
+            self.programs.insert(name.clone(), copy);
         }
-        let mutants = chosen.iter().map(|(number, mutant)| Drawn::of(*number, mutant)).collect();
-        let draw = Self { folder, mutants, of, refused, programs: kept };
-        let text = serde_json::to_string_pretty(&draw).expect("plain data");
-        fs::write(draw.folder.join("draw.json"), text).map_err(|error| error.to_string())?;
-        Ok(draw)
+        self.mutants = chosen.iter().map(|(number, mutant)| Drawn::of(*number, mutant)).collect();
+        let text = serde_json::to_string_pretty(&self).expect("plain data");
+        fs::write(self.folder.join("draw.json"), text).map_err(|error| error.to_string())?;
+        Ok(self)
     }
 }
 
@@ -261,9 +265,11 @@ mod tests {
     #[test]
     fn each_folder_of_the_scope_has_places_for_mutants() {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        let found = scope(root, &[]).unwrap();
-        for prefix in SCOPE {
-            assert!(found.iter().any(|mutant| mutant.file.starts_with(prefix)), "{prefix}");
+        for package in &packages::PACKAGES {
+            let found = scope(root, &[package], &[]).unwrap();
+            for prefix in package.scope {
+                assert!(found.iter().any(|mutant| mutant.file.starts_with(prefix)), "{prefix}");
+            }
         }
     }
 }

@@ -1,13 +1,15 @@
-//! `cargo xtask mutants`: draws mutants of the engine, or takes planted bugs, and tells which of them the tests catch.
+//! `cargo xtask mutants`: draws mutants of some crates, or takes planted bugs, and prints which of them tests catch.
 //!
-//! All mutants are in one build, each behind a switch that an environment variable turns on, so the engine and its
+//! All mutants are in one build, each behind a switch that an environment variable turns on, so the crates and their
 //! tests are built once and not once for each mutant. A run is kept in a folder of `target/mutants/` and goes on where
 //! it was stopped.
 
 mod draw;
 mod mutant;
+mod packages;
 mod planted;
 mod process;
+mod reach;
 mod report;
 mod runner;
 mod sites;
@@ -15,9 +17,12 @@ mod suites;
 mod workspace;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use draw::Draw;
+use packages::Package;
 use runner::Runner;
+use suites::Size;
 use workspace::Workspace;
 
 /// What was asked for.
@@ -25,9 +30,15 @@ use workspace::Workspace;
 struct Asked {
     count: usize,
     seed: u64,
+    /// Names of crates; none means the engine, or those of the planted bugs.
+    crates: Vec<String>,
+    /// Seconds that the tests of one mutant may take, without the mutant.
+    budget: u64,
     /// Prefixes of paths; none means all of the scope.
     only: Vec<String>,
     list: bool,
+    /// Without the default sizes.
+    small: bool,
     jobs: usize,
     planted: Option<PathBuf>,
     resume: Option<PathBuf>,
@@ -44,27 +55,41 @@ pub(crate) fn command(arguments: &[&str]) -> Result<(), String> {
     let workspace = Workspace::new(root);
     let draw = match (&asked.resume, &asked.planted) {
         (Some(folder), _) => Draw::load(folder)?,
-        (None, Some(file)) => Draw::planted(&workspace, file)?,
+        (None, Some(file)) => Draw::planted(&workspace, &asked.packages()?, file)?,
         (None, None) if asked.list => {
-            report::list(&draw::scope(workspace.root(), &asked.only)?);
+            report::list(&draw::scope(workspace.root(), &asked.packages()?, &asked.only)?);
             return Ok(());
         }
-        (None, None) => Draw::generated(&workspace, asked.seed, asked.count, &asked.only)?,
+        (None, None) => Draw::generated(&workspace, &asked.packages()?, (asked.seed, asked.count), &asked.only)?,
     };
-    let package = workspace.package();
-    let runner = Runner::new(&draw, &package)?;
-    runner.run(asked.jobs)?;
+    let tree = workspace.tree();
+    let runner = Runner::new(&draw, &tree, Duration::from_secs(asked.budget))?;
+    runner.run(asked.jobs, if asked.small { Size::Small } else { Size::Default })?;
     report::write(&draw, &runner)
 }
 
 impl Asked {
     fn parse(arguments: &[&str]) -> Result<Self, String> {
-        let mut asked =
-            Self { count: 120, seed: 1, only: Vec::new(), list: false, jobs: 2, planted: None, resume: None };
+        let mut asked = Self {
+            count: 120,
+            seed: 1,
+            crates: Vec::new(),
+            budget: 120,
+            only: Vec::new(),
+            list: false,
+            small: false,
+            jobs: 2,
+            planted: None,
+            resume: None,
+        };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             if *argument == "--list" {
                 asked.list = true;
+                continue;
+            }
+            if *argument == "--small" {
+                asked.small = true;
                 continue;
             }
             let value = arguments.next().ok_or_else(|| format!("`{argument}` needs a value, or is not known"))?;
@@ -73,6 +98,8 @@ impl Asked {
                 "--count" => asked.count = number()?,
                 "--seed" => asked.seed = value.parse().map_err(|_| format!("`--seed {value}`: not a number"))?,
                 "--jobs" => asked.jobs = number()?.max(1),
+                "--crate" => asked.crates.extend(value.split(',').map(str::to_owned)),
+                "--budget" => asked.budget = value.parse().map_err(|_| format!("`--budget {value}`: not a number"))?,
                 "--only" => asked.only.push((*value).to_owned()),
                 "--planted" => asked.planted = Some(PathBuf::from(value)),
                 "--resume" => asked.resume = Some(PathBuf::from(value)),
@@ -80,5 +107,21 @@ impl Asked {
             }
         }
         Ok(asked)
+    }
+
+    /// The crates that are named, or those that the paths of `--only` or the planted bugs are of, or the engine.
+    fn packages(&self) -> Result<Vec<&'static Package>, String> {
+        let mut names = self.crates.clone();
+        if names.is_empty() {
+            let mut files = self.only.clone();
+            if let Some(file) = &self.planted {
+                files.extend(planted::read(file)?.iter().flat_map(planted::Planted::files).map(str::to_owned));
+            }
+            names.extend(files.iter().filter_map(|file| packages::of(file)).map(|package| package.name.to_owned()));
+        }
+        if names.is_empty() {
+            names.push(packages::ENGINE.to_owned());
+        }
+        packages::named(&names)
     }
 }

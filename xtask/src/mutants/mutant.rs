@@ -1,29 +1,58 @@
 //! A mutant, and how a file is written that holds many of them, each behind a switch.
 //!
-//! The switch `crate::base::mutant(N)` is true in a process whose environment says `SPINNEY_MUTANT=N`. Of mutants whose
-//! regions lie within each other the inner one is widened to the outer region, so that one region holds a chain of
-//! them: `if mutant(1) {…} else if mutant(2) {…} else {what stands there}`.
+//! The switch `mutant(N)` is true in a process whose environment says `SPINNEY_MUTANT=N`. Of mutants whose regions lie
+//! within each other the inner one is widened to the outer region, so that one region holds a chain of them:
+//! `if mutant(1) {…} else if mutant(2) {…} else {what stands there}`. In a process with `SPINNEY_MUTANTS_REACHED=FILE`
+//! no mutant is on, and each switch that is executed appends its number to the file once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::packages;
+
 /// In a planted text this becomes the switch.
 pub(super) const PLACEHOLDER: &str = "MUTANT";
 
-/// The switch, put at the end of `base/mod.rs` of the copy.
+/// The switch, put at the end of a file of each mutated crate of the copy.
 pub(super) const SWITCH: &str = r#"
 /// Whether the mutant with this number is on.
 #[doc(hidden)]
 pub fn mutant(number: u32) -> bool {
-    static ON: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(u32::MAX);
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    const UNKNOWN: u32 = u32::MAX;
+    const NONE: u32 = u32::MAX - 1;
+    const RECORD: u32 = u32::MAX - 2;
+    static ON: AtomicU32 = AtomicU32::new(UNKNOWN);
     #[cold]
     fn ask() -> u32 {
-        let on = std::env::var("SPINNEY_MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(u32::MAX - 1);
-        ON.store(on, std::sync::atomic::Ordering::Relaxed);
+        let chosen = std::env::var("SPINNEY_MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(NONE);
+        let on = if std::env::var_os("SPINNEY_MUTANTS_REACHED").is_some() { RECORD } else { chosen };
+        ON.store(on, Ordering::Relaxed);
         on
     }
-    let on = ON.load(std::sync::atomic::Ordering::Relaxed);
-    number == if on == u32::MAX { ask() } else { on }
+    #[cold]
+    fn record(number: u32) {
+        static SEEN: [AtomicBool; 16384] = [const { AtomicBool::new(false) }; 16384];
+        let Some(seen) = SEEN.get(number as usize) else { return };
+        if seen.load(Ordering::Relaxed) || seen.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let Some(path) = std::env::var_os("SPINNEY_MUTANTS_REACHED") else { return };
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        let line = format!("{number}\n");
+        if file.and_then(|mut file| std::io::Write::write_all(&mut file, line.as_bytes())).is_err() {
+            // A test without descriptors: the next execution tries again.
+            seen.store(false, Ordering::Relaxed);
+        }
+    }
+    let mut on = ON.load(Ordering::Relaxed);
+    if on == UNKNOWN {
+        on = ask();
+    }
+    if on == RECORD {
+        record(number);
+    }
+    number == on
 }
 "#;
 
@@ -81,6 +110,7 @@ pub(super) struct Switched {
 }
 
 struct Region {
+    file: String,
     range: Range<usize>,
     kind: Kind,
     mutants: Vec<(u32, String)>,
@@ -101,7 +131,7 @@ pub(super) fn switch(original: &str, edits: &[(u32, &Edit)]) -> Switched {
         });
         for (number, mutated) in &region.mutants {
             let from = text.len();
-            let switch = format!("crate::base::mutant({number})");
+            let switch = packages::switch(&region.file, *number);
             let mutated = mutated.replace(PLACEHOLDER, &switch);
             if region.kind == Kind::Raw {
                 text.push_str(&mutated);
@@ -137,7 +167,7 @@ fn regions(original: &str, edits: &[(u32, &Edit)]) -> Vec<Region> {
             }
             _ => {
                 let mutants = vec![(*number, edit.mutated.clone())];
-                regions.push(Region { range: edit.region.clone(), kind: edit.kind, mutants });
+                regions.push(Region { file: edit.file.clone(), range: edit.region.clone(), kind: edit.kind, mutants });
             }
         }
     }
@@ -146,7 +176,7 @@ fn regions(original: &str, edits: &[(u32, &Edit)]) -> Vec<Region> {
 
 /// Puts a mutant into a region around its own.
 fn widen_into(outer: &mut Region, original: &str, number: u32, edit: &Edit) {
-    let switch = format!("crate::base::mutant({number})");
+    let switch = packages::switch(&edit.file, number);
     let mutated = edit.mutated.replace(PLACEHOLDER, &switch);
     // A mutant with several edits may have two in one region.
     if let Some((_, text)) = outer.mutants.iter_mut().find(|(known, _)| *known == number) {

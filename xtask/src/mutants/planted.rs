@@ -44,6 +44,11 @@ impl Planted {
     pub(super) fn one(name: String, edit: PlantedEdit) -> Self {
         Self { name, edits: Vec::new(), only: Some(edit) }
     }
+
+    /// The files that it changes.
+    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
+        self.only.iter().chain(&self.edits).map(|edit| edit.file.as_str())
+    }
 }
 
 /// How far a change is widened.

@@ -1,24 +1,32 @@
 //! Runs one test program until it ends, a test of it fails, or it is clear that it will not end.
 //!
-//! Limits are of processor time, not of the clock, so that a busy machine does not make a slow run a caught mutant: a
-//! run that takes four times what the run without a mutant took goes on in vain, and one that takes no processor time
-//! for long stands still.
+//! Limits are of processor time, so that a busy machine does not make a slow run a caught mutant: a run that takes four
+//! times what the run without a mutant took does not end, and one that takes no processor time for long stands still.
+//! Only a generous limit is of the clock, for tests whose threads tick while they wait.
 
-use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::fs::{self, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a run is looked at.
+use serde::{Deserialize, Serialize};
+
+/// How often a run is looked at: soon after its start, and then this often.
 const LOOK: Duration = Duration::from_millis(100);
+const LOOK_SOON: Duration = Duration::from_millis(4);
 
 /// A run without any processor time for so long stands still.
 const STANDSTILL: Duration = Duration::from_secs(20);
 
 /// No run needs so much memory.
 const MEMORY_MAX: u64 = 3 << 30;
+
+/// No run needs so much address space, in KiB. It ends what allocates faster than the run is looked at.
+const ADDRESSES_MAX: u64 = 64 << 20;
 
 /// No file of a test is so large, in units of 512 bytes.
 const FILE_MAX: u64 = 8 << 20;
@@ -42,6 +50,20 @@ pub(super) enum End {
     Memory,
 }
 
+/// What a run took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub(super) struct Took {
+    pub(super) processor: Duration,
+    pub(super) wall: Duration,
+}
+
+impl Took {
+    /// What it costs to run it beside others: its processor time, and a share of the time that it only waits.
+    pub(super) fn cost(self) -> Duration {
+        self.processor + self.wall / 16
+    }
+}
+
 /// What is run, and where.
 #[derive(Debug)]
 pub(super) struct Task<'a> {
@@ -56,19 +78,21 @@ pub(super) struct Task<'a> {
     pub(super) scratch: PathBuf,
     /// What the run without a mutant took of the processor, if it is known.
     pub(super) usual: Option<Duration>,
+    /// How long it may take by the clock.
+    pub(super) wall_max: Option<Duration>,
 }
 
-/// Runs a program to its end; also what it took of the processor.
+/// Runs a program to its end, and returns what it took.
 ///
 /// # Errors
 /// When it cannot be started.
-pub(super) fn run(task: &Task<'_>) -> Result<(End, Duration), String> {
+pub(super) fn run(task: &Task<'_>) -> Result<(End, Took), String> {
     let told = |error: std::io::Error| format!("{}: {error}", task.program.display());
     fs::create_dir_all(&task.scratch).map_err(told)?;
     let log = File::create(&task.log).map_err(told)?;
     let mut command = Command::new("sh");
     command
-        .args(["-c", &format!("ulimit -f {FILE_MAX}; exec \"$0\" \"$@\"")])
+        .args(["-c", &format!("ulimit -f {FILE_MAX}; ulimit -v {ADDRESSES_MAX}; exec \"$0\" \"$@\"")])
         .arg(task.program)
         .args(task.arguments)
         .envs(task.environment.iter().map(|(name, value)| (name, value)))
@@ -92,9 +116,16 @@ pub(super) fn run(task: &Task<'_>) -> Result<(End, Duration), String> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "real processes take real time")]
-fn watch(child: &mut Child, task: &Task<'_>) -> Result<(End, Duration), String> {
-    let (mut took, mut moved) = (Duration::ZERO, Instant::now());
+fn watch(child: &mut Child, task: &Task<'_>) -> Result<(End, Took), String> {
+    let start = Instant::now();
+    let (mut took, mut moved, mut look) = (Took::default(), start, LOOK_SOON);
     loop {
+        // Before it is reaped: then what it has used is complete.
+        let used = Used::of(child.id()).unwrap_or(Used { processor: took.processor, memory: 0 });
+        took.wall = start.elapsed();
+        if used.processor > took.processor {
+            (took.processor, moved) = (used.processor, Instant::now());
+        }
         let ended = child.try_wait().map_err(|error| format!("{}: {error}", task.program.display()))?;
         let log = fs::read(&task.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
@@ -109,23 +140,64 @@ fn watch(child: &mut Child, task: &Task<'_>) -> Result<(End, Duration), String> 
             };
             return Ok((end, took));
         }
-        let used = Used::of(child.id()).unwrap_or(Used { processor: took, memory: 0 });
-        if used.processor > took {
-            (took, moved) = (used.processor, Instant::now());
-        }
         if used.memory > MEMORY_MAX {
             return Ok((End::Memory, took));
         }
         if let Some(usual) = task.usual {
-            if took > usual * TIMES + MORE {
-                return Ok((End::Wedged(format!("{} s of processor time", took.as_secs())), took));
+            if took.processor > usual * TIMES + MORE {
+                return Ok((End::Wedged(format!("{} s of processor time", took.processor.as_secs())), took));
             }
             if moved.elapsed() > STANDSTILL {
                 return Ok((End::Wedged("stands still".to_owned()), took));
             }
         }
-        std::thread::sleep(LOOK);
+        if task.wall_max.is_some_and(|max| took.wall > max) {
+            return Ok((End::Wedged(format!("{} s by the clock", took.wall.as_secs())), took));
+        }
+        std::thread::sleep(look);
+        look = LOOK.min(look * 2);
     }
+}
+
+/// A folder for temporary files of a run, with a short path: that of a socket must not be longer than 107 bytes.
+pub(super) fn scratch(label: &str) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    label.hash(&mut hasher);
+    std::env::temp_dir().join(format!("mutant-{}-{:08x}", std::process::id(), hasher.finish() >> 32))
+}
+
+/// Does something with each of a list, so many at once; stops at the first error.
+///
+/// # Errors
+/// The first.
+pub(super) fn each<T: Sync>(
+    jobs: usize,
+    list: &[T],
+    act: impl Fn(&T) -> Result<(), String> + Sync,
+) -> Result<(), String> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(item) = list.get(next.fetch_add(1, Ordering::Relaxed)) {
+            act(item)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("no step panics"))
+    })
+}
+
+/// Appends a line to a file of results.
+///
+/// # Errors
+/// When it cannot be written.
+#[expect(clippy::disallowed_methods, reason = "a real file of results")]
+pub(super) fn append(path: &Path, line: &impl Serialize) -> Result<(), String> {
+    let told = |error: std::io::Error| format!("{}: {error}", path.display());
+    let line = serde_json::to_string(line).expect("plain data");
+    let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(told)?;
+    file.write_all(format!("{line}\n").as_bytes()).map_err(told)
 }
 
 /// The first test that the output says has failed.
@@ -170,6 +242,7 @@ mod tests {
             log: home.join("log"),
             scratch: home.join("scratch"),
             usual,
+            wall_max: Some(Duration::from_secs(60)),
         };
         let end = run(&task).unwrap().0;
         fs::remove_dir_all(&home).unwrap();

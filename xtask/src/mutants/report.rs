@@ -37,7 +37,7 @@ pub(super) fn write(draw: &Draw, runner: &Runner<'_>) -> Result<(), String> {
     let of = |drawn: &Drawn| outcomes.get(&drawn.number);
     let survivors: Vec<&Drawn> =
         draw.mutants.iter().filter(|drawn| of(drawn).is_some_and(|outcome| outcome.caught_by.is_none())).collect();
-    let text = table(draw, &outcomes, &survivors, &runner.broken());
+    let text = table(draw, &outcomes, &survivors, runner);
     let planted: Vec<Planted> = survivors.iter().map(|drawn| again(drawn)).collect();
     let told = |drawn: &Drawn| serde_json::json!({ "mutant": drawn, "outcome": of(drawn) });
     let all: Vec<_> = draw.mutants.iter().map(told).collect();
@@ -67,7 +67,7 @@ fn again(drawn: &Drawn) -> Planted {
 }
 
 /// How many were caught by what, the survivors, and all mutants.
-fn table(draw: &Draw, outcomes: &BTreeMap<u32, Outcome>, survivors: &[&Drawn], broken: &[String]) -> String {
+fn table(draw: &Draw, outcomes: &BTreeMap<u32, Outcome>, survivors: &[&Drawn], runner: &Runner<'_>) -> String {
     let mut text = String::new();
     let caught = outcomes.len() - survivors.len();
     let mut line = |told: String| {
@@ -80,7 +80,11 @@ fn table(draw: &Draw, outcomes: &BTreeMap<u32, Outcome>, survivors: &[&Drawn], b
         draw.of,
         draw.refused.len()
     ));
-    for broken in broken {
+    if let Some((tests, took)) = runner.size() {
+        let (processor, wall) = (took.processor.as_secs(), took.wall.as_secs());
+        line(format!("{tests} tests, which take {processor} s of processor time and {wall} s by the clock.\n"));
+    }
+    for broken in runner.broken() {
         line(format!("Fails without a mutant, so it was left out: {broken}"));
     }
     let mut by: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -93,9 +97,12 @@ fn table(draw: &Draw, outcomes: &BTreeMap<u32, Outcome>, survivors: &[&Drawn], b
     }
     line("| caught first by | mutants | of them by not ending |\n|---|---|---|".to_owned());
     by.iter().for_each(|(step, (all, wedged))| line(format!("| {step} | {all} | {wedged} |")));
-    line("\n| survivor | where | original | mutated |\n|---|---|---|---|".to_owned());
+    line("\n| survivor | where | original | mutated | tests that reach it |\n|---|---|---|---|---|".to_owned());
     for drawn in survivors {
-        line(format!("| {} | {} | {} | {} |", title(drawn), place(drawn), code(&drawn.original), code(&drawn.mutated)));
+        let tests = outcomes.get(&drawn.number).map(Outcome::tests).unwrap_or_default();
+        let tests = tests.trim_start_matches(", ");
+        let (original, mutated) = (code(&drawn.original), code(&drawn.mutated));
+        line(format!("| {} | {} | {original} | {mutated} | {tests} |", title(drawn), place(drawn)));
     }
     line("\n| mutant | where | what | caught by | how | s |\n|---|---|---|---|---|---|".to_owned());
     for drawn in &draw.mutants {
@@ -117,6 +124,7 @@ fn title(drawn: &Drawn) -> String {
 
 fn place(drawn: &Drawn) -> String {
     let file = drawn.file.strip_prefix("crates/engine/src/").unwrap_or(&drawn.file);
+    let file = file.strip_prefix("crates/").unwrap_or(file);
     format!("{file}:{} `{}`", drawn.line, drawn.function)
 }
 

@@ -1,4 +1,9 @@
-//! Which tests look at a mutant, in which order, at which sizes.
+//! Which tests look at a mutant, in which order, at which sizes. For the crates above the engine only the sizes are
+//! here: their tests are chosen by what they reach.
+
+use std::path::{Path, PathBuf};
+
+use super::packages::ENGINE;
 
 /// Small sizes first: most mutants are caught by them.
 const SMALL: [(&str, &str); 14] = [
@@ -16,6 +21,36 @@ const SMALL: [(&str, &str); 14] = [
     ("SPINNEY_FUZZ", "100"),
     ("SPINNEY_SCHEDULES", "200"),
     ("PROPTEST_CASES", "32"),
+];
+
+/// The same for the suites of the other crates, by the program.
+const SMALL_BY_PROGRAM: [(&str, &str, &str); 12] = [
+    ("document/pipelines", "SPINNEY_PIPELINES", "4000"),
+    ("document/order", "SPINNEY_ORDER_EVENTS", "15000"),
+    ("document/documents", "SPINNEY_DOCUMENT_CRASH_POINTS", "1000"),
+    ("document/documents", "SPINNEY_REPLICATED_SEEDS", "10"),
+    ("document/catalog_pairs", "SPINNEY_CATALOG_PAIRS", "200"),
+    ("document/salvage", "SPINNEY_SALVAGE_DOCUMENTS", "24"),
+    ("document/invariants", "SPINNEY_CONSTRAINTS", "5"),
+    ("document/fuzz", "SPINNEY_FUZZ", "200"),
+    ("server/fuzz", "SPINNEY_FUZZ", "200"),
+    ("server/rights", "SPINNEY_RIGHTS", "100"),
+    ("replica/lib", "SPINNEY_REPLICA_SEEDS", "60"),
+    ("replica/lib", "SPINNEY_REPLICA_GRAPHS", "30"),
+];
+
+/// Programs, with starts of the names of their tests, that show more at the default sizes.
+pub(super) const SIZED_BY_NAME: [&str; 10] = [
+    "document/pipelines ",
+    "document/order ",
+    "document/documents crash::",
+    "document/documents replicated::",
+    "document/catalog_pairs ",
+    "document/salvage ",
+    "document/invariants constraints::",
+    "document/fuzz ",
+    "server/rights pipelines::",
+    "replica/lib node::simulation::",
 ];
 
 /// In every run: no time for shorter examples, and no example of one mutant for the next.
@@ -177,10 +212,17 @@ fn unit(module: &str, is_near: bool) -> Step {
     Step { name: format!("unit {module}"), suite: "lib".to_owned(), arguments: vec![format!("{module}::")], is_near }
 }
 
+/// The folder of the package of a program, in the copy.
+pub(super) fn folder(tree: &Path, program: &str) -> PathBuf {
+    let package = program.split_once('/').map_or(ENGINE, |(package, _)| package);
+    tree.join("crates").join(package)
+}
+
 /// The environment of a step.
-pub(super) fn environment(size: Size, mutant: Option<u32>) -> Vec<(String, String)> {
-    let small: &[(&str, &str)] = if size == Size::Default { &[] } else { &SMALL };
-    let settings = ALWAYS.iter().chain(small).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+pub(super) fn environment(size: Size, mutant: Option<u32>, program: &str) -> Vec<(String, String)> {
+    let own = SMALL_BY_PROGRAM.iter().filter(|(of, _, _)| *of == program).map(|(_, name, value)| (*name, *value));
+    let small = SMALL.into_iter().filter(|_| !program.contains('/')).chain(own).filter(|_| size != Size::Default);
+    let settings = ALWAYS.into_iter().chain(small).map(|(name, value)| (name.to_owned(), value.to_owned()));
     settings.chain(mutant.map(|number| ("SPINNEY_MUTANT".to_owned(), number.to_string()))).collect()
 }
 

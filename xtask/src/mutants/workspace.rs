@@ -1,4 +1,4 @@
-//! A copy of the workspace whose engine holds all mutants at once, and its test programs.
+//! A copy of the workspace that holds all mutants at once, and its test programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::mutant::{Mutant, SWITCH, by_file, switch};
+use super::packages::{ENGINE, Package};
 use super::suites::SCHEDULES;
 
 /// What of the repository's root is not copied.
@@ -15,9 +16,6 @@ const SKIPPED: [&str; 4] = ["target", ".git", "peers", "docs"];
 
 /// The folder of builds without `--cfg shuttle`; those with it are in one with the name of their program.
 const BUILD: &str = "build";
-
-/// The file that gets the switch.
-const SWITCH_HOME: &str = "crates/engine/src/base/mod.rs";
 
 /// A message of the compiler is taken for a mutant's when it is at most this many bytes from its text, where none holds
 /// it.
@@ -33,7 +31,8 @@ pub(super) struct Workspace {
 
 /// What became of a build.
 pub(super) enum Built {
-    /// The test programs, by name: `lib`, or that of the file in `tests/`.
+    /// The test programs, by name: `lib`, or that of the file in `tests/`, behind the name of the crate where it is not
+    /// the engine: `server/lib`.
     Programs(BTreeMap<String, PathBuf>),
     /// These mutants do not compile.
     Refused(BTreeMap<u32, String>),
@@ -53,17 +52,17 @@ impl Workspace {
         &self.home
     }
 
-    /// Where test programs find the files of their package.
-    pub(super) fn package(&self) -> PathBuf {
-        self.home.join("tree/crates/engine")
+    /// The copy, where test programs find the files of their packages.
+    pub(super) fn tree(&self) -> PathBuf {
+        self.home.join("tree")
     }
 
-    /// Builds all test programs with these mutants, or says which of them do not compile.
+    /// Builds all test programs of these crates with these mutants, or says which of them do not compile.
     ///
     /// # Errors
     /// When files cannot be written, or the tree without mutants does not compile.
-    pub(super) fn build(&self, mutants: &BTreeMap<u32, Mutant>) -> Result<Built, String> {
-        let tree = self.home.join("tree");
+    pub(super) fn build(&self, packages: &[&Package], mutants: &BTreeMap<u32, Mutant>) -> Result<Built, String> {
+        let tree = self.tree();
         let mut texts: BTreeMap<String, String> = BTreeMap::new();
         let mut places = BTreeMap::new();
         for (file, edits) in by_file(mutants) {
@@ -71,16 +70,19 @@ impl Workspace {
             places.insert(file.to_owned(), switched.places);
             texts.insert(file.to_owned(), switched.text);
         }
-        let home = match texts.remove(SWITCH_HOME) {
-            Some(text) => text,
-            None => read(&self.root.join(SWITCH_HOME))?,
-        };
-        texts.insert(SWITCH_HOME.to_owned(), home + SWITCH);
+        for package in packages {
+            let home = match texts.remove(package.switch_home) {
+                Some(text) => text,
+                None => read(&self.root.join(package.switch_home))?,
+            };
+            texts.insert(package.switch_home.to_owned(), home + SWITCH);
+        }
         mirror(&self.root, &tree, Path::new(""), &texts)?;
         let mut programs = BTreeMap::new();
-        for arguments in ["check --package spinney --lib", "test --package spinney --lib --tests --no-run"] {
+        let list: String = packages.iter().map(|package| format!(" --package {}", package.cargo)).collect();
+        for arguments in [format!("check{list} --lib"), format!("test{list} --lib --tests --no-run")] {
             eprintln!("cargo {arguments}");
-            let messages = self.cargo(&tree, BUILD, arguments)?;
+            let messages = self.cargo(&tree, BUILD, &arguments)?;
             let refused = refused(&messages, &places);
             if !refused.is_empty() {
                 return Ok(Built::Refused(refused));
@@ -91,7 +93,9 @@ impl Workspace {
             }
             programs.extend(messages.iter().filter_map(program));
         }
-        programs.insert(SCHEDULES.to_owned(), self.schedules(&tree)?);
+        if packages.iter().any(|package| package.name == ENGINE) {
+            programs.insert(SCHEDULES.to_owned(), self.schedules(&tree)?);
+        }
         Ok(Built::Programs(programs))
     }
 
@@ -190,7 +194,10 @@ fn program(message: &Value) -> Option<(String, PathBuf)> {
     let target = &message["target"];
     let is_lib = target["kind"].as_array()?.iter().any(|kind| kind == "lib");
     let name = if is_lib { "lib" } else { target["name"].as_str()? };
-    Some((name.to_owned(), PathBuf::from(path)))
+    let (_, within) = target["src_path"].as_str()?.rsplit_once("/crates/")?;
+    let package = within.split('/').next()?;
+    let name = if package == ENGINE { name.to_owned() } else { format!("{package}/{name}") };
+    Some((name, PathBuf::from(path)))
 }
 
 type Places = Vec<(std::ops::Range<usize>, Vec<u32>)>;

@@ -166,6 +166,9 @@ fn a_document_is_returned_before_or_after_its_change() {
     assert_eq!(made.unwrap(), r#"{"_id":6,"n":1}"#);
     assert_eq!(code(c.find_one_and_replace(doc! {}.view(), update.view(), &upsert)), 9);
     assert_eq!(all(&c), r#"{"_id":1,"a":1,"b":1} {"_id":5,"n":1} {"_id":6,"n":1}"#);
+    let sixth = FindOneOptions { variables: Some(doc! {"wanted": 6}), ..FindOneOptions::default() };
+    let filter = json(r#"{"$expr":{"$eq":["$_id","$$wanted"]}}"#);
+    assert_eq!(shown(c.find_one_and_delete(filter.view(), &sixth)).unwrap(), r#"{"_id":6,"n":1}"#);
 }
 
 /// An index with all fields that are shown made a document of these alone of it, which the update then stored.

@@ -178,6 +178,15 @@ fn a_role_of_ones_own_gives_what_it_says_and_what_its_roles_give() {
         ),
         "{info}"
     );
+    // Only a role that is stored has an id.
+    assert!(
+        root.ok("app", r#"{"rolesInfo": "outer"}"#).view().to_json().contains(r#""_id":"app.outer","role":"outer""#)
+    );
+    assert!(!root.ok("app", r#"{"rolesInfo": "read"}"#).view().to_json().contains(r#""_id""#));
+    // As the part of a user who has the roles, without the roles themselves.
+    let info = root.ok("app", r#"{"rolesInfo": ["outer"], "showPrivileges": "asUserFragment"}"#).view().to_json();
+    let fragment = r#"{"userFragment":{"roles":[{"role":"outer","db":"app"}],"inheritedRoles":[{"role":"outer","db":"app"},{"role":"inner","db":"app"}],"inheritedPrivileges":[{"resource":{"db":"app","collection":"c"},"actions":["find"]}]}"#;
+    assert!(info.starts_with(fragment), "{info}");
     let info = root.ok("app", r#"{"usersInfo": "ada", "showPrivileges": true}"#).view().to_json();
     assert!(info.contains(r#""inheritedRoles":[{"role":"outer","db":"app"},{"role":"inner","db":"app"}]"#), "{info}");
     root.ok("app", r#"{"updateRole": "outer", "roles": []}"#);
@@ -247,7 +256,8 @@ fn lists_show_what_a_user_may_see() {
     root.ok(
         "app",
         r#"{"createRole": "one", "roles": [],
-            "privileges": [{"resource": {"db": "app", "collection": "c"}, "actions": ["find"]}]}"#,
+            "privileges": [{"resource": {"db": "app", "collection": "c"}, "actions": ["find"]},
+                           {"resource": {"db": "app", "collection": "none"}, "actions": ["find"]}]}"#,
     );
     root.ok("app", r#"{"createUser": "ada", "pwd": "a", "roles": ["one"]}"#);
     let mut ada = server.client();

@@ -33,6 +33,19 @@ fn a_client_says_hello_and_uses_data() {
 }
 
 #[test]
+fn a_reply_names_its_request_and_has_a_number_of_its_own() {
+    let server = TestServer::new(|_| {});
+    let mut client = server.client();
+    let mut numbers = std::collections::BTreeSet::new();
+    for request in 2..6 {
+        client.send_command("admin", doc! {"ping": 1}.view(), false, false);
+        let (header, _, _) = client.receive().unwrap();
+        assert_eq!(header.response_to, request);
+        assert!(numbers.insert(header.request_id), "{header:?}");
+    }
+}
+
+#[test]
 fn a_replica_set_of_one_has_a_primary_and_a_time() {
     let server = TestServer::new(|settings| settings.replica_set = Some("rs".to_owned()));
     let mut client = server.client();

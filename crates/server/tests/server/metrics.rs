@@ -59,6 +59,7 @@ fn the_page_needs_nothing_but_its_json_and_that_tells_no_values() {
     }
     assert!(body.contains(r#""command":"find people, filter: {name: ?}""#), "{body}");
     assert!(body.contains(r#"{"name":"by name","uses":1,"#), "{body}");
+    assert!(body.contains(r#"{"name":"app.people","documents":"#), "{body}");
     assert!(body.contains(r#""replica":null"#), "{body}");
     // Nobody is told more than has happened since.
     let later = get(address, "GET /status.json?since=99999999999999 HTTP/1.1\r\n\r\n");

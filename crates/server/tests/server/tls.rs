@@ -129,6 +129,8 @@ fn a_certificate_logs_its_subject_in() {
     let user = format!(r#"{{"createUser": "{name}", "roles": [{{"role": "readWrite", "db": "app"}}]}}"#);
     plain.ok("$external", &user);
     assert_eq!(plain.code("$external", &user.replace("\"roles\"", "\"pwd\": \"x\", \"roles\"")), 2);
+    let password = format!(r#"{{"updateUser": "{name}", "pwd": "x"}}"#);
+    assert_eq!(plain.code("$external", &password), 2);
     let mut client = certificates.client(&address, true);
     assert_eq!(client.code("app", r#"{"find": "c"}"#), 13);
     for wrong in ["admin", "app"] {
