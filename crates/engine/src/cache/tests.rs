@@ -589,7 +589,7 @@ fn the_memory_of_a_cache_that_shrank_goes_back_to_the_system_and_its_blocks_stay
     pointers.iter().for_each(|pointer| drop(cache.get(&file, *pointer, Fill::Keep).unwrap()));
     // A tenth of them is read again, and stays.
     let mut random = Random(1);
-    let again = (0..pointers.len()).filter(|_| random.next() % 10 == 0);
+    let again = (0..pointers.len()).filter(|_| random.next().is_multiple_of(10));
     for at in again {
         (0..3).for_each(|_| drop(look(&cache, &file, pointers[at], (&swips, at))));
     }
